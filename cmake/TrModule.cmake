@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# Helpers that keep one line per target. Every folder of src/ is one object library; all of them make `tr`.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_program(TR_CCACHE ccache)
+if(TR_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TR_CCACHE})
+endif()
+
+# Flags of every target of ours. Contraction is off everywhere: the same arithmetic on every device.
+add_library(tr_flags INTERFACE)
+target_compile_options(tr_flags INTERFACE -march=${TR_CPU_ARCH} -ffp-contract=off -fvisibility=hidden
+                                          -fvisibility-inlines-hidden -Wall -Wextra -Wno-missing-field-initializers)
+if(TR_WARNINGS_AS_ERRORS)
+  target_compile_options(tr_flags INTERFACE -Werror)
+endif()
+if(TR_SANITIZE)
+  string(REPLACE ";" "," sanitizers "${TR_SANITIZE}")
+  target_compile_options(tr_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -g -O1)
+  target_link_options(tr_flags INTERFACE -fsanitize=${sanitizers})
+endif()
+target_include_directories(tr_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(tr_flags INTERFACE Threads::Threads)
+
+set_property(GLOBAL PROPERTY TR_MODULES "")
+
+# tr_module(graph SOURCES a.cpp ... DEPENDS tensor LIBRARIES fmt::fmt)
+# DEPENDS names the folders that this one may include; tools/check_includes.py holds it.
+function(tr_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  add_library(tr_${name} OBJECT ${ARG_SOURCES})
+  target_link_libraries(tr_${name} PUBLIC tr_flags fmt::fmt ${ARG_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY TR_MODULES tr_${name})
+endfunction()
+
+# Call after all tr_module: the static library `tr` from every module's objects.
+function(tr_library)
+  get_property(modules GLOBAL PROPERTY TR_MODULES)
+  add_library(tr STATIC)
+  foreach(module ${modules})
+    target_sources(tr PRIVATE $<TARGET_OBJECTS:${module}>)
+    get_target_property(libraries ${module} LINK_LIBRARIES)
+    target_link_libraries(tr PUBLIC ${libraries})
+  endforeach()
+endfunction()
+
+# tr_program(name SOURCES ... ): linked with the whole library, so that self-registering ops and kernels stay.
+function(tr_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE -Wl,--whole-archive tr -Wl,--no-whole-archive ${ARG_LIBRARIES})
+endfunction()
+
+# tr_test(core SOURCES a_test.cpp ... LABELS cpu): one GoogleTest program `core_test`, a CTest case per test.
+function(tr_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  tr_program(${name}_test SOURCES ${ARG_SOURCES} LIBRARIES GTest::gtest_main ${ARG_LIBRARIES})
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()

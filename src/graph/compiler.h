@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/arch_plan.h"
+#include "graph/computation_graph.h"
+#include "graph/graph_atlas.h"
+#include "graph/kernel_oracle.h"
+#include "graph/lowered_graph.h"
+#include "graph/memory_plan.h"
+
+namespace tr {
+
+/// Finds the tensor of a field while a loss is built. @throws InvalidArgument  no such field.
+using FieldLookup = std::function<TensorId(const std::string& field)>;
+
+/// A loss as data for the compiler: a sub-graph over model outputs and fields.
+struct LossSpec {
+  std::string name;
+  std::vector<std::string> fields;                    // fields that it reads, "label"
+  bool classification = false;                        // outputs are class scores: top-1 and top-5 mean something
+  /// Adds nodes and returns the FP32 scalar sum of the samples' losses.
+  std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)> build;
+};
+
+/// An optimizer as data: the name of its whole-range op, that op's attributes, its state.
+struct OptimizerSpec {
+  std::string op = "sgd";                             // inputs: see src/ops/optimizer.cpp
+  Attrs attrs;
+  int num_moments = 0;                                // MOMENT1, MOMENT2
+};
+
+/// A rule that puts parameters into a group; the first that matches wins, the default rule matches all.
+struct ParamGroup {
+  std::string match;                                  // name prefix, "" = all
+  float lr_scale = 1;
+  std::optional<bool> decay;                          // unset: WEIGHT yes, BIAS and NORM_* no
+  bool frozen = false;
+};
+
+enum class Mode : std::uint8_t { TRAIN, EVAL, PREDICT };
+std::string_view name_of(Mode mode);
+
+/// Which of the micro-batches of a step: decides what the step's tail does.
+struct MicroStep {
+  bool first = true;
+  bool last = true;
+  friend bool operator==(const MicroStep&, const MicroStep&) = default;
+};
+
+/// Key of a variant. The articles' six names are presets made from it (article_variant_names()).
+struct VariantKey {
+  Mode mode = Mode::TRAIN;
+  std::int64_t batch = 1;
+  MicroStep micro;
+  std::map<std::string, TensorType> fields;           // with the batch axis
+  std::string name;                                   // printed only: "train_base"
+  friend bool operator==(const VariantKey& a, const VariantKey& b) {
+    return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.fields == b.fields;
+  }
+};
+
+struct GraphOptions {
+  std::optional<DType> low_dtype;                     // amp: FP16 or BF16
+  bool loss_scaling = false;                          // FP16 only
+  float initial_loss_scale = 1;
+  int loss_scale_growth_interval = 0;                 // 0: never grows
+  float grad_clip_norm = 0;                           // 0: off
+  float grad_clip_value = 0;
+  float ema_decay = 0;                                // 0: off
+  int accumulate_steps = 1;
+  int world_size = 1;
+  std::int64_t bucket_bytes = 25 << 20;
+  std::vector<ParamGroup> groups;
+  int table_capacity = 1024;                          // rows of step tables and results
+};
+
+/// The logical graphs of one model. `train[i]` by MicroStep kind: see micro_kinds().
+struct LogicalGraphs {
+  std::vector<std::pair<MicroStep, ComputationGraph>> train;
+  ComputationGraph eval;
+  ComputationGraph predict;
+};
+
+/// Stage `build_computation_graph`: forward from the plan, casts of amp, loss, backward, the step's tail.
+LogicalGraphs build_computation_graphs(const ArchPlan& plan, const LossSpec& loss,
+                                       const OptimizerSpec& optimizer, const GraphOptions& options);
+
+/// Stage `derive_all_shapes`: the type of every tensor of `graph` for one variant.
+/// @throws InvalidArgument  with layer and place.
+std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const ArchPlan& plan, const VariantKey& key);
+
+/// Stage `lower`: passes (src/graph/passes), kernels and workspaces by the oracle, streams, edges.
+LoweredGraph lower(const ComputationGraph& graph, const std::vector<TensorType>& types,
+                   const KernelOracle& oracle);
+
+/// Stage `compute_max_slot_bytes`: bytes of every persistent tensor by name, maximum over the variants.
+std::map<std::string, std::int64_t> compute_max_slot_bytes(std::span<const LoweredGraph> graphs);
+
+/// Stage `create_memory_plans`: one arena, persistent places shared, transients per variant.
+ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& plan, const GraphOptions& graph_options,
+                              const std::map<std::string, std::int64_t>& slot_bytes, const PlanOptions& options);
+
+/// Stage `share_or_clone`: for each variant the first one with an equal lowered graph.
+std::vector<int> share_or_clone(std::span<const LoweredGraph> graphs);
+
+struct CompileRequest {
+  BluePrint model = BluePrint(nullptr);
+  std::map<std::string, TensorType> sample_fields;    // every field of the data, one sample
+  LossSpec loss;
+  OptimizerSpec optimizer;
+  GraphOptions graph;
+  std::vector<VariantKey> variants;
+  PlanOptions memory;
+};
+
+struct CompileResult {
+  ArchPlan arch;
+  LogicalGraphs logical;
+  std::vector<VariantKey> variants;
+  std::vector<LoweredGraph> lowered;                  // by variant; equal ones stored once: see shared_with
+  std::vector<int> shared_with;
+  ArenaPlan memory;
+  GraphAtlas atlas;
+};
+
+/// All stages in order. Seals the op registry meanwhile.
+CompileResult compile(const CompileRequest& request, const KernelOracle& oracle);
+
+}  // namespace tr
