@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Every target is a few words over CMake presets and the scripts of tools/.
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+# Further words for `renaissance train` in the demo, e.g. make demo DEMO_ARGS="--data /my/mnist"
+DEMO_ARGS ?=
+# A Python that has PyTorch: with it the benchmarks run their peers too.
+BENCH_PYTHON ?=
+# lint looks at the files that differ from this commit.
+BASE ?= HEAD~1
+
+RELEASE := build/release
+
+.PHONY: help deps configure build test test-extended test-gpu demo bundle bench lint fuzz clean
+
+help:  ## this list
+	@echo "Renaissance: make TARGET"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+
+deps:  ## install what is missing by apt-get, or print the one command that does
+	@tools/deps.sh
+
+configure: deps
+	@cmake --preset release
+
+build: configure  ## Release build: programs, benchmarks and tests in build/release/bin
+	@cmake --build --preset release -j $(JOBS)
+
+test: deps  ## everything that this machine can run: Release tests, then unit and case tests under ASan/UBSan
+	@JOBS=$(JOBS) tools/run_tests.sh
+
+test-extended: deps  ## TSan, fuzzers, accuracy over five seeds, the bundle in a bare root
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/run_extended_tests.sh
+
+test-gpu:  ## the tests that need a GPU (there are none yet)
+	@echo "test-gpu: this version has no GPU backend, so there is nothing to test on one." >&2
+	@exit 1
+
+demo: configure  ## build the command and train recipe mnist-mlp for ten epochs
+	@cmake --build --preset release -j $(JOBS) --target renaissance
+	@$(RELEASE)/bin/renaissance train mnist-mlp --epochs 10 $(DEMO_ARGS)
+
+bundle: configure  ## relocatable folder in dist/ that needs nothing but a C library (TESTS=1: with test programs)
+	@cmake --build --preset release -j $(JOBS)
+	@TESTS=$(TESTS) tools/make_bundle.sh
+
+bench: build  ## run every benchmark; rows on the terminal, JSON in build/bench
+	@BENCH_PYTHON=$(BENCH_PYTHON) tools/run_benchmarks.sh
+
+lint:  ## the source checkers; clang-tidy-16, where installed, on what changed since BASE
+	@BASE=$(BASE) tools/lint.sh
+
+fuzz: deps  ## each libFuzzer target for FUZZ_SECONDS seconds
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/run_fuzzers.sh
+
+clean:  ## remove build/ and dist/
+	rm -rf build dist
