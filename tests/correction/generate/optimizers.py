@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goldens of optimizers on given gradients (10 steps), schedules, loss scale."""
+import json
+import math
+
+import torch
+
+from generate.writer import as_float32_values, uniform
+
+STEPS = 10
+SHAPES = {"p0": (5, 7), "p1": (5,), "p2": (3, 129)}
+
+
+def _decoupled_sgd(momentum, nesterov, weight_decay):
+    """w <- w (1 - lr wd) - lr step; m <- momentum m + g; step = g + momentum m (Nesterov) or m."""
+    moments = {}
+
+    def step(params, grads, lr):
+        for name, grad in grads.items():
+            moments[name] = momentum * moments.get(name, torch.zeros_like(grad)) + grad
+            update = grad + momentum * moments[name] if nesterov else moments[name]
+            params[name].mul_(1 - lr * weight_decay).sub_(lr * update)
+        return moments, {}
+
+    return step
+
+
+def _torch_optimizer(make, params, clip_norm, clip_value):
+    optimizer = make(list(params.values()))
+
+    def step(params, grads, lr):
+        for name, grad in grads.items():
+            params[name].grad = grad.clone()
+        if clip_norm:
+            torch.nn.utils.clip_grad_norm_(params.values(), clip_norm)
+        if clip_value:
+            torch.nn.utils.clip_grad_value_(params.values(), clip_value)
+        optimizer.param_groups[0]["lr"] = lr
+        optimizer.step()
+        states = {name: optimizer.state[param] for name, param in params.items()}
+        first = {name: s.get("exp_avg", s.get("momentum_buffer")) for name, s in states.items()}
+        second = {name: s.get("exp_avg_sq") for name, s in states.items()}
+        return ({k: v for k, v in first.items() if v is not None},
+                {k: v for k, v in second.items() if v is not None})
+
+    return step
+
+
+def _sgd(**options):
+    return lambda params: torch.optim.SGD(params, lr=0.1, **options)
+
+
+# name: (maker of a torch optimizer or settings of the decoupled SGD, facts)
+CASES = {
+    "sgd": (_sgd(), {}),
+    "sgd_decay": (_sgd(weight_decay=0.02), {"weight_decay": 0.02}),
+    "sgd_momentum": (_sgd(momentum=0.9), {"momentum": 0.9}),
+    "sgd_momentum_decay": (_sgd(momentum=0.9, weight_decay=0.02), {"momentum": 0.9, "weight_decay": 0.02}),
+    "sgd_nesterov_decay": (_sgd(momentum=0.8, weight_decay=0.02, nesterov=True),
+                           {"momentum": 0.8, "weight_decay": 0.02, "nesterov": True}),
+    "sgd_decoupled": (None, {"momentum": 0.9, "weight_decay": 0.02, "decoupled": True}),
+    "sgd_decoupled_nesterov": (None, {"momentum": 0.9, "weight_decay": 0.02, "nesterov": True,
+                                      "decoupled": True}),
+    "adam": (lambda p: torch.optim.Adam(p), {}),
+    "adam_decay": (lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.05),
+                   {"beta1": 0.8, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.05}),
+    "adamw": (lambda p: torch.optim.AdamW(p, weight_decay=0.05), {"weight_decay": 0.05, "decoupled": True}),
+    "sgd_clip_norm": (_sgd(momentum=0.9), {"momentum": 0.9, "clip_norm": 3.0}),
+    "sgd_clip_value": (_sgd(momentum=0.9), {"momentum": 0.9, "clip_value": 0.3}),
+    "adamw_clip_norm": (lambda p: torch.optim.AdamW(p, weight_decay=0.05),
+                        {"weight_decay": 0.05, "clip_norm": 3.0, "decoupled": True}),
+}
+
+
+def optimizers(writer, generator):
+    for name, (make, facts) in CASES.items():
+        params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
+        # Sizes vary over the steps, so that clipping by norm is at times idle; exact zeros are tested too.
+        grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
+        size = as_float32_values(torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0],
+                                              dtype=torch.float64))
+        for grad in grads.values():
+            grad.mul_(size.reshape(-1, *[1] * (grad.dim() - 1)))
+            grad[:, 0] *= 0.0
+            grad.copy_(as_float32_values(grad))
+        lr = as_float32_values(0.02 + 0.05 * torch.rand(STEPS, generator=generator, dtype=torch.float64))
+        tensors = {"lr": lr}
+        for key in SHAPES:
+            tensors[f"{key}.initial"], tensors[f"{key}.grads"] = params[key].clone(), grads[key]
+        if make is None:
+            step = _decoupled_sgd(facts["momentum"], facts.get("nesterov", False), facts["weight_decay"])
+        else:
+            step = _torch_optimizer(make, params, facts.get("clip_norm"), facts.get("clip_value"))
+        norms, ema = [], {key: value.clone() for key, value in params.items()}
+        for i in range(STEPS):
+            now = {key: grad[i] for key, grad in grads.items()}
+            norms.append(math.sqrt(sum(float((g * g).sum()) for g in now.values())))
+            moment1, moment2 = step(params, now, float(lr[i]))
+            for key in SHAPES:
+                ema[key] = 0.9 * ema[key] + (1 - 0.9) * params[key]
+                if i in (0, STEPS - 1):
+                    tensors[f"{key}.step{i + 1}"] = params[key].clone()
+                    tensors[f"{key}.ema{i + 1}"] = ema[key].clone()
+                    for number, moment in ((1, moment1), (2, moment2)):
+                        if key in moment:
+                            tensors[f"{key}.moment{number}.step{i + 1}"] = moment[key].clone()
+        tensors["grad_norm"] = torch.tensor(norms, dtype=torch.float64)
+        writer.save(f"optimizer_{name}", tensors, settings=json.dumps(facts, sort_keys=True), ema_decay=0.9)
+
+
+def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):
+    """Learning rate of every step, by the formulas of docs/numerics.md. Warm-up in epochs."""
+    unit = 1 if by_epoch else steps
+    total, ramp = epochs * unit, min(warmup, epochs) * unit
+
+    def rate(position):
+        if position < ramp:
+            return start + (base - start) * (position + 1) / ramp
+        done, length = position - ramp, total - ramp
+        if kind == "constant":
+            return base
+        if kind == "cosine":
+            end = options.get("eta_min", 0.0)
+            divisor = max(1, length - 1 if by_epoch else length)
+            return end + (base - end) * (1 + math.cos(math.pi * done / divisor)) / 2
+        if kind == "step":
+            return base * options["gamma"] ** (done // (options["step_size"] * unit))
+        raise ValueError(kind)
+
+    return [rate(step // steps if by_epoch else step) for step in range(epochs * steps)]
+
+
+SCHEDULES = {
+    "constant": ("constant", 4, 3, 0, 0.0, True, {}),
+    "constant_warmup": ("constant", 6, 3, 2, 0.01, True, {}),
+    "cosine": ("cosine", 7, 3, 0, 0.0, True, {}),
+    "cosine_one_epoch": ("cosine", 1, 4, 0, 0.0, True, {}),
+    "cosine_warmup": ("cosine", 9, 2, 3, 0.0, True, {"eta_min": 0.001}),
+    "cosine_by_step": ("cosine", 5, 4, 0, 0.0, False, {}),
+    "cosine_warmup_by_step": ("cosine", 5, 4, 2, 0.005, False, {"eta_min": 0.002}),
+    "warmup_longer_than_run": ("cosine", 3, 2, 5, 0.0, True, {}),
+    "step": ("step", 9, 2, 0, 0.0, True, {"step_size": 3, "gamma": 0.3}),
+    "step_warmup": ("step", 9, 2, 2, 0.0, True, {"step_size": 2, "gamma": 0.5}),
+}
+
+
+def _check_with_torch(name, rates, base):
+    """The table equals LambdaLR's, and PyTorch's own schedules where those exist without warm-up."""
+    kind, epochs, steps, warmup, _, by_epoch, options = SCHEDULES[name]
+    per = steps if by_epoch else 1
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)
+    if warmup == 0 and kind == "cosine" and epochs > 1:
+        length = epochs - 1 if by_epoch else epochs * steps
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, length, options.get("eta_min", 0.0))
+    elif warmup == 0 and kind == "step":
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, options["step_size"], options["gamma"])
+    else:
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: rates[min(i * per, len(rates) - 1)] / base)
+    for position in range(0, len(rates), per):
+        got = optimizer.param_groups[0]["lr"]
+        assert abs(got - rates[position]) < 1e-12 * base, (name, position, got, rates[position])
+        optimizer.step()
+        schedule.step()
+
+
+def schedules(writer, _):
+    base, tensors = 0.1, {}
+    for name, (kind, epochs, steps, warmup, start, by_epoch, options) in SCHEDULES.items():
+        rates = _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options)
+        _check_with_torch(name, rates, base)
+        tensors[name] = torch.tensor(rates, dtype=torch.float64)
+    writer.save("schedules", tensors, base_lr=base)
+
+
+def loss_scale(writer, _):
+    """Scale before each step: halves on overflow with floor 1; with growth it doubles after n good steps."""
+    bad = [0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0] + [1] * 14 + [0, 0]
+    tensors = {"found_inf": torch.tensor(bad, dtype=torch.int32)}
+    for name, interval in (("fixed", 0), ("growing", 3)):
+        scale, good, scales, updates, done = 8192.0, 0, [], [], 0
+        for flag in bad:
+            scales.append(scale)
+            if flag:
+                scale, good = max(scale / 2, 1.0), 0
+            else:
+                good, done = good + 1, done + 1
+                if interval and good == interval:
+                    scale, good = scale * 2, 0
+            updates.append(done)
+        tensors[f"{name}.scale"] = torch.tensor(scales, dtype=torch.float64)
+        tensors[f"{name}.updates"] = torch.tensor(updates, dtype=torch.int64)
+    writer.save("loss_scale", tensors, growth_interval=3)
+
+
+def write(writer, generator):
+    optimizers(writer, generator)
+    schedules(writer, generator)
+    loss_scale(writer, generator)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training runs of small models: initial weights, data in order, loss of every step, final weights.
+
+Samples are taken in order without a shuffle, batch after batch, epoch after epoch; the last batch of an epoch may
+be smaller. Weights decay, biases do not.
+"""
+import json
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from generate.writer import as_float32_values, uniform
+
+
+def mlp(outputs=5, activation=nn.ReLU):
+    return nn.Sequential(nn.Linear(12, 16), activation(), nn.Linear(16, 8), activation(), nn.Linear(8, outputs))
+
+
+class TwoInput(nn.Module):
+    """head(concat(h, b)) with h = relu(left(a) + right(b))."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(6, 10), nn.Linear(4, 10), nn.Linear(14, 5)
+        self.relu = nn.ReLU()
+
+    def forward(self, a, b):
+        return self.head(torch.cat([self.relu(self.left(a) + self.right(b)), b], -1))
+
+
+class Tied(nn.Module):
+    """The same layer used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = nn.Linear(12, 12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.inner(torch.tanh(self.inner(x)))))
+
+
+class Branching(nn.Module):
+    """A residual block, then a side branch joined by concat: one tensor with three readers."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.body0, self.body1 = nn.Linear(12, 10), nn.Linear(10, 10), nn.Linear(10, 10)
+        self.side, self.head = nn.Linear(10, 6), nn.Linear(16, 5)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        x = self.relu(self.stem(x))
+        y = self.body1(self.relu(self.body0(x))) + x
+        return self.head(torch.cat([y, F.silu(self.side(y))], -1))
+
+
+def _sgd(**options):
+    return lambda groups, lr: torch.optim.SGD(groups, lr=lr, **options)
+
+
+def _cosine(epochs, warmup, base):
+    def rate(epoch):
+        if epoch < warmup:
+            return base * (epoch + 1) / warmup
+        return base * (1 + math.cos(math.pi * (epoch - warmup) / max(1, epochs - warmup - 1))) / 2
+
+    return rate
+
+
+ADAMW = dict(make=lambda groups, lr: torch.optim.AdamW(groups, lr=lr), lr=0.01, decay=0.05)
+SGD = dict(make=_sgd(momentum=0.9), lr=0.05, decay=0.0)
+
+# Defaults: 350 samples, batch 7, one epoch: 50 steps.
+RUNS = {
+    "sgd": dict(make=_sgd(), lr=0.1, decay=0.01),
+    "sgd_momentum": dict(make=_sgd(momentum=0.9), lr=0.05, decay=0.001),
+    "sgd_nesterov": dict(make=_sgd(momentum=0.9, nesterov=True), lr=0.05, decay=0.001),
+    "adam": dict(make=lambda groups, lr: torch.optim.Adam(groups, lr=lr), lr=0.01, decay=0.01),
+    "adamw": ADAMW,
+    "clip_norm": dict(SGD, clip_norm=0.5),
+    "clip_value": dict(SGD, clip_value=0.02),
+    "accumulate": dict(SGD, samples=525, batch=7, micro=3, epochs=2),
+    "ragged": dict(SGD, samples=54, epochs=6),
+    "accumulate_ragged": dict(SGD, samples=50, micro=3, epochs=10),
+    "ema": dict(ADAMW, ema=0.95),
+    "smoothing": dict(SGD, smoothing=0.1),
+    "soft_labels": dict(SGD, labels="soft", smoothing=0.1),
+    "cosine_warmup": dict(SGD, samples=35, epochs=10, schedule=_cosine(10, 3, 0.05)),
+    "mse": dict(ADAMW, model=lambda: mlp(3, nn.Tanh), labels="regression"),
+    "bce": dict(ADAMW, model=lambda: mlp(4, nn.SiLU), labels="binary"),
+    "two_input": dict(SGD, model=TwoInput, inputs=(6, 4)),
+    "tied": dict(ADAMW, model=Tied),
+    "branching": dict(ADAMW, model=Branching),
+}
+
+
+def _data(generator, samples, inputs, labels):
+    fields = [uniform(generator, samples, width, low=-2, high=2) for width in inputs]
+    joined = torch.cat(fields, -1)
+    scores = torch.sin(joined @ uniform(generator, joined.shape[1], 5, low=-2, high=2))
+    if labels == "hard":
+        target = scores.argmax(-1)
+    elif labels == "soft":
+        target = as_float32_values(torch.softmax(3 * scores, -1))
+    elif labels == "regression":
+        target = as_float32_values(scores[:, :3])
+    else:
+        target = (scores[:, :4] > 0).to(torch.float64)
+    return fields, target
+
+
+def _loss(output, target, labels, smoothing):
+    """Sum over the samples."""
+    if labels in ("hard", "soft"):
+        return F.cross_entropy(output, target, label_smoothing=smoothing, reduction="sum")
+    function = F.mse_loss if labels == "regression" else F.binary_cross_entropy_with_logits
+    return function(output, target) * output.shape[0]
+
+
+def _initialise(model, generator):
+    """Kaiming uniform weights, small biases, all exact in float32."""
+    for param in model.parameters():
+        bound = math.sqrt(6 / param.shape[1]) if param.dim() == 2 else 0.1
+        param.data = uniform(generator, *param.shape, low=-bound, high=bound)
+
+
+def _relu_margin(model):
+    """Watches the inputs of ReLU: a value nearer to 0 than rounding reaches would make the run ill-defined."""
+    margins = [math.inf]
+
+    def watch(_, inputs):
+        margins[0] = min(margins[0], float(inputs[0].detach().abs().min()))
+
+    for module in model.modules():
+        if isinstance(module, nn.ReLU):
+            module.register_forward_pre_hook(watch)
+    return margins
+
+
+def _run(generator, make, lr, decay, samples=350, batch=7, micro=1, epochs=1, model=mlp, inputs=(12,), labels="hard",
+         smoothing=0.0, clip_norm=0.0, clip_value=0.0, ema=0.0, schedule=None):
+    net = model().to(torch.float64)
+    _initialise(net, generator)
+    fields, target = _data(generator, samples, inputs, labels)
+    names = ["image"] if len(inputs) == 1 else ["a", "b"]
+    label = {"hard": "label", "soft": "label"}.get(labels, "target")
+    stored_target = target.to(torch.int32) if labels == "hard" else target
+    tensors = {f"field.{name}": field for name, field in zip(names, fields)}
+    tensors[f"field.{label}"] = stored_target
+    tensors.update({f"initial.{k}": v.clone() for k, v in net.state_dict().items()})
+    margins = _relu_margin(net)
+    weights = [p for p in net.parameters() if p.dim() > 1]
+    biases = [p for p in net.parameters() if p.dim() == 1]
+    optimizer = make([{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}], lr)
+    averaged = {k: v.clone() for k, v in net.state_dict().items()}
+    losses, clipped, step_samples = [], 0, batch * micro
+    for epoch in range(epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule(epoch) if schedule else lr
+        for begin in range(0, samples, step_samples):
+            end = min(begin + step_samples, samples)
+            optimizer.zero_grad()
+            loss = _loss(net(*[f[begin:end] for f in fields]), target[begin:end], labels, smoothing) / (end - begin)
+            loss.backward()
+            losses.append(loss.detach())
+            if clip_norm:
+                clipped += float(torch.nn.utils.clip_grad_norm_(net.parameters(), clip_norm)) > clip_norm
+            if clip_value:
+                clipped += any(float(p.grad.abs().max()) > clip_value for p in net.parameters())
+                torch.nn.utils.clip_grad_value_(net.parameters(), clip_value)
+            optimizer.step()
+            for key, value in net.state_dict().items():
+                averaged[key] = ema * averaged[key] + (1 - ema) * value
+    tensors["losses"] = torch.stack(losses)
+    tensors.update({f"final.{k}": v.clone() for k, v in net.state_dict().items()})
+    if ema:
+        tensors.update({f"ema.{k}": v for k, v in averaged.items()})
+    if clip_norm or clip_value:
+        assert clipped > 10, "clipping never happened"
+    return tensors, margins[0]
+
+
+def write(writer, generator):
+    for name, run in RUNS.items():
+        for _ in range(20):
+            tensors, margin = _run(generator, **run)
+            if margin > 5e-5:
+                break
+        else:
+            raise RuntimeError(f"{name}: every try has a ReLU input near 0")
+        settings = {k: v for k, v in run.items() if isinstance(v, (int, float, str))}
+        writer.save(f"run_{name}", tensors, steps=len(tensors["losses"]), relu_margin=f"{margin:.1e}",
+                    settings=json.dumps(settings, sort_keys=True))
+        losses = tensors["losses"]
+        print(f"  run_{name}: {len(losses)} steps, loss {losses[0]:.4f} -> {losses[-1]:.4f}, margin {margin:.1e}")

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the golden files that the tests compare with: what PyTorch computes, in float64, stored as float32.
+
+    python3 tests/correction/make_goldens.py [--out DIR] [--seed N] [--only ops|optimizers|trajectories]
+
+Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch (2.11 made the checked-in ones).
+"""
+import argparse
+import pathlib
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from generate import ops, optimizers, trajectories  # noqa: E402
+from generate.writer import GoldenWriter  # noqa: E402
+
+PARTS = {"ops": ops, "optimizers": optimizers, "trajectories": trajectories}
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=here / "goldens", help="folder of the files")
+    parser.add_argument("--seed", type=int, default=20250301)
+    parser.add_argument("--only", choices=sorted(PARTS), help="make one part")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    writer = GoldenWriter(args.out, args.seed)
+    for name, part in PARTS.items():
+        if args.only in (None, name):
+            part.write(writer, torch.Generator().manual_seed(args.seed))
+    total = sum(size for _, size in writer.written)
+    print(f"{len(writer.written)} files, {total / 1024:.0f} KiB, largest {max(writer.written, key=lambda f: f[1])}")
+
+
+if __name__ == "__main__":
+    main()
