@@ -23,7 +23,12 @@ struct ParamLayout {
   std::int64_t buffer_elements = 0;
 };
 
-/// Pure. Groups and decay from options.groups; buckets are cut at options.bucket_bytes (one at world size 1).
+/// Columns of the step table: one a rule of options.groups, in order, then one for what no rule matches.
+int num_param_groups(const GraphOptions& options);
+
+/// Pure. Groups and decay from options.groups (Segment::group is the rule's index); buckets of FP32 gradients
+/// are cut at options.bucket_bytes (one at world size 1; a larger parameter is a bucket of its own).
+/// @throws InvalidArgument  bucket_bytes < 1, or a parameter that is not FP32.
 ParamLayout layout_params(const ArchPlan& plan, const GraphOptions& options);
 
 }  // namespace tr
