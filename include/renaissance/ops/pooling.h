@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+
+#include "renaissance/core/export.h"
+#include "renaissance/graph/blueprint.h"
+#include "renaissance/ops/conv.h"
+
+namespace tr {
+
+struct PoolOptions {
+  bool ceil_mode = false;           // round the output size up; a window must start inside the image or its left padding
+  bool count_include_pad = true;    // avgpool: the divisor counts padded cells (the articles' did not)
+};
+
+/// Maximum of each window; padding never wins. Saves the place of the maximum within the window,
+/// one byte an element
+/// (first one on ties; a NaN wins).
+/// @throws InvalidArgument  a window of more than 255 cells, padding above half the kernel, a
+///   kernel beyond the padded
+///   image. Agrees with torch.nn.MaxPool2d.
+TR_API BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},
+                         std::source_location where = std::source_location::current());
+/// stride = kernel, no padding.
+TR_API BluePrint maxpool(Size2d kernel, std::source_location where = std::source_location::current());
+
+/// Mean of each window. Saves nothing. Errors as maxpool. Agrees with torch.nn.AvgPool2d.
+TR_API BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},
+                         std::source_location where = std::source_location::current());
+/// stride = kernel, no padding.
+TR_API BluePrint avgpool(Size2d kernel, std::source_location where = std::source_location::current());
+
+/// Global average: [N, H, W, C] -> [N, 1, 1, C], summed in fp32. Agrees with
+/// torch.nn.AdaptiveAvgPool2d(1).
+TR_API BluePrint gap(std::source_location where = std::source_location::current());
+
+}  // namespace tr
