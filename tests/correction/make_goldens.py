@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the golden files that the tests compare with: what PyTorch computes, in float64, stored as float32.
+"""Makes the golden files that the tests compare with.
 
-    python3 tests/correction/make_goldens.py [--out DIR] [--seed N] [--only ops|optimizers|trajectories]
+They hold what PyTorch computes, in float64, stored as float32:
 
-Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch (2.11 made the checked-in ones).
+    python3 tests/correction/make_goldens.py [--out DIR] [--seed N] [--only PART]
+
+Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch; the metadata
+of a file names the version that made it.
 """
+
 import argparse
 import pathlib
 import sys
@@ -22,7 +26,9 @@ PARTS = {"ops": ops, "optimizers": optimizers, "trajectories": trajectories}
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=pathlib.Path, default=here / "goldens", help="folder of the files")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=here / "goldens", help="folder of the files"
+    )
     parser.add_argument("--seed", type=int, default=20250301)
     parser.add_argument("--only", choices=sorted(PARTS), help="make one part")
     args = parser.parse_args()
@@ -34,7 +40,8 @@ def main():
         if args.only in (None, name):
             part.write(writer, torch.Generator().manual_seed(args.seed))
     total = sum(size for _, size in writer.written)
-    print(f"{len(writer.written)} files, {total / 1024:.0f} KiB, largest {max(writer.written, key=lambda f: f[1])}")
+    largest = max(writer.written, key=lambda file: file[1])
+    print(f"{len(writer.written)} files, {total / 1024:.0f} KiB, largest {largest}")
 
 
 if __name__ == "__main__":

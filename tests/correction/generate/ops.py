@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goldens of single ops: inputs, outputs, an output gradient dy and the input gradients for it."""
+
 import torch
 import torch.nn.functional as F
 
@@ -35,8 +36,30 @@ ACTIVATIONS = {
 }
 
 # Kinks and saturation points, where conventions show: gradients there are PyTorch's choice.
-SPECIAL = [0.0, -0.0, 1e-6, -1e-6, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 2.5, -2.5, 6.0, -6.0, 12.0, -12.0,
-           20.0, -20.0, 30.0, -30.0, 1e-20, -1e-20]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1e-6,
+    -1e-6,
+    0.5,
+    -0.5,
+    1.0,
+    -1.0,
+    3.0,
+    -3.0,
+    2.5,
+    -2.5,
+    6.0,
+    -6.0,
+    12.0,
+    -12.0,
+    20.0,
+    -20.0,
+    30.0,
+    -30.0,
+    1e-20,
+    -1e-20,
+]
 
 
 def _gradients(outputs, dy, inputs):
@@ -54,8 +77,13 @@ def activations(writer, generator):
 
 
 def fc(writer, generator):
-    cases = {"1x1x1": ([1], 1, 1), "7x33x5": ([7], 33, 5), "19x67x35": ([19], 67, 35),
-             "1x130x3": ([1], 130, 3), "2x3x17x9": ([2, 3], 17, 9)}
+    cases = {
+        "1x1x1": ([1], 1, 1),
+        "7x33x5": ([7], 33, 5),
+        "19x67x35": ([19], 67, 35),
+        "1x130x3": ([1], 130, 3),
+        "2x3x17x9": ([2, 3], 17, 9),
+    }
     for bias in (True, False):
         tensors = {}
         for name, (rows, features, outputs) in cases.items():
@@ -74,8 +102,14 @@ def fc(writer, generator):
 
 
 def add(writer, generator):
-    cases = {"same": ([4, 5], [4, 5]), "row": ([4, 5], [5]), "column": ([4, 5], [4, 1]),
-             "middle": ([2, 3, 4], [3, 1]), "one": ([2, 3, 4], [1]), "outer": ([3, 1, 7], [3, 1, 7])}
+    cases = {
+        "same": ([4, 5], [4, 5]),
+        "row": ([4, 5], [5]),
+        "column": ([4, 5], [4, 1]),
+        "middle": ([2, 3, 4], [3, 1]),
+        "one": ([2, 3, 4], [1]),
+        "outer": ([3, 1, 7], [3, 1, 7]),
+    }
     tensors = {}
     for name, (shape_a, shape_b) in cases.items():
         a = uniform(generator, *shape_a).requires_grad_()
@@ -83,14 +117,22 @@ def add(writer, generator):
         y = a + b
         dy = uniform(generator, *y.shape)
         da, db = _gradients(y, dy, [a, b])
-        tensors.update({f"{name}.{key}": value for key, value in
-                        {"a": a, "b": b, "y": y, "dy": dy, "da": da, "db": db}.items()})
+        tensors.update(
+            {
+                f"{name}.{key}": value
+                for key, value in {"a": a, "b": b, "y": y, "dy": dy, "da": da, "db": db}.items()
+            }
+        )
     writer.save("add", tensors)
 
 
 def concat(writer, generator):
-    cases = {"last": (1, [[5, 3], [5, 4]]), "three": (1, [[2, 1], [2, 7], [2, 2]]),
-             "middle": (1, [[2, 3, 4], [2, 1, 4]]), "image": (3, [[2, 3, 3, 2], [2, 3, 3, 5]])}
+    cases = {
+        "last": (1, [[5, 3], [5, 4]]),
+        "three": (1, [[2, 1], [2, 7], [2, 2]]),
+        "middle": (1, [[2, 3, 4], [2, 1, 4]]),
+        "image": (3, [[2, 3, 3, 2], [2, 3, 3, 5]]),
+    }
     tensors = {}
     for name, (axis, shapes) in cases.items():
         parts = [uniform(generator, *shape).requires_grad_() for shape in shapes]
@@ -104,10 +146,12 @@ def concat(writer, generator):
 
 
 def log_softmax(writer, generator):
-    cases = {"typical": uniform(generator, 9, 11, low=-4, high=4),
-             "one_class": uniform(generator, 3, 1),
-             "wide": uniform(generator, 5, 130, low=-10, high=10),
-             "extreme": uniform(generator, 6, 7, low=-1e4, high=1e4)}
+    cases = {
+        "typical": uniform(generator, 9, 11, low=-4, high=4),
+        "one_class": uniform(generator, 3, 1),
+        "wide": uniform(generator, 5, 130, low=-10, high=10),
+        "extreme": uniform(generator, 6, 7, low=-1e4, high=1e4),
+    }
     tensors = {}
     for name, x in cases.items():
         x.requires_grad_()
@@ -133,22 +177,39 @@ def cross_entropy(writer, generator):
             loss = F.cross_entropy(x, labels, label_smoothing=smoothing, reduction="sum")
             (dx,) = torch.autograd.grad(loss, [x])
             stored = labels if kind == "soft" else labels.to(torch.int32)
-            tensors.update({f"{name}.x": x, f"{name}.labels": stored, f"{name}.loss_sum": loss,
-                            f"{name}.dx": dx})
+            tensors.update(
+                {
+                    f"{name}.x": x,
+                    f"{name}.labels": stored,
+                    f"{name}.loss_sum": loss,
+                    f"{name}.dx": dx,
+                }
+            )
     writer.save("cross_entropy", tensors)
 
 
 def regression(writer, generator):
     """mse and bce_with_logits: the sum over samples of the mean over a sample's elements."""
-    for name, function in (("mse", F.mse_loss), ("bce_with_logits", F.binary_cross_entropy_with_logits)):
+    for name, function in (
+        ("mse", F.mse_loss),
+        ("bce_with_logits", F.binary_cross_entropy_with_logits),
+    ):
         tensors = {}
         for case, shape in {"vector": (7,), "matrix": (7, 5), "map": (3, 4, 4, 2)}.items():
             y = uniform(generator, *shape, low=-6, high=6).requires_grad_()
-            target = uniform(generator, *shape, low=0 if name != "mse" else -6, high=1 if name != "mse" else 6)
+            target = uniform(
+                generator, *shape, low=0 if name != "mse" else -6, high=1 if name != "mse" else 6
+            )
             loss = function(y, target) * shape[0]
             (dy,) = torch.autograd.grad(loss, [y])
-            tensors.update({f"{case}.x": y, f"{case}.target": target, f"{case}.loss_sum": loss,
-                            f"{case}.dx": dy})
+            tensors.update(
+                {
+                    f"{case}.x": y,
+                    f"{case}.target": target,
+                    f"{case}.loss_sum": loss,
+                    f"{case}.dx": dy,
+                }
+            )
         writer.save(name, tensors)
 
 
@@ -160,8 +221,13 @@ def topk(writer, generator):
         labels = torch.randint(0, classes, (rows,), generator=generator)
         order = torch.argsort(x, dim=-1, descending=True, stable=True)
         correct = [int((order[:, :k] == labels[:, None]).any(-1).sum()) for k in (1, 5)]
-        tensors.update({f"{case}.x": x, f"{case}.labels": labels.to(torch.int32),
-                        f"{case}.correct": torch.tensor(correct, dtype=torch.int32)})
+        tensors.update(
+            {
+                f"{case}.x": x,
+                f"{case}.labels": labels.to(torch.int32),
+                f"{case}.correct": torch.tensor(correct, dtype=torch.int32),
+            }
+        )
     writer.save("topk_correct", tensors)
 
 

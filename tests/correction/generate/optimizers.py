@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goldens of optimizers on given gradients (10 steps), schedules, loss scale."""
+
 import json
 import math
 
@@ -40,8 +41,10 @@ def _torch_optimizer(make, params, clip_norm, clip_value):
         states = {name: optimizer.state[param] for name, param in params.items()}
         first = {name: s.get("exp_avg", s.get("momentum_buffer")) for name, s in states.items()}
         second = {name: s.get("exp_avg_sq") for name, s in states.items()}
-        return ({k: v for k, v in first.items() if v is not None},
-                {k: v for k, v in second.items() if v is not None})
+        return (
+            {k: v for k, v in first.items() if v is not None},
+            {k: v for k, v in second.items() if v is not None},
+        )
 
     return step
 
@@ -55,40 +58,59 @@ CASES = {
     "sgd": (_sgd(), {}),
     "sgd_decay": (_sgd(weight_decay=0.02), {"weight_decay": 0.02}),
     "sgd_momentum": (_sgd(momentum=0.9), {"momentum": 0.9}),
-    "sgd_momentum_decay": (_sgd(momentum=0.9, weight_decay=0.02), {"momentum": 0.9, "weight_decay": 0.02}),
-    "sgd_nesterov_decay": (_sgd(momentum=0.8, weight_decay=0.02, nesterov=True),
-                           {"momentum": 0.8, "weight_decay": 0.02, "nesterov": True}),
+    "sgd_momentum_decay": (
+        _sgd(momentum=0.9, weight_decay=0.02),
+        {"momentum": 0.9, "weight_decay": 0.02},
+    ),
+    "sgd_nesterov_decay": (
+        _sgd(momentum=0.8, weight_decay=0.02, nesterov=True),
+        {"momentum": 0.8, "weight_decay": 0.02, "nesterov": True},
+    ),
     "sgd_decoupled": (None, {"momentum": 0.9, "weight_decay": 0.02, "decoupled": True}),
-    "sgd_decoupled_nesterov": (None, {"momentum": 0.9, "weight_decay": 0.02, "nesterov": True,
-                                      "decoupled": True}),
+    "sgd_decoupled_nesterov": (
+        None,
+        {"momentum": 0.9, "weight_decay": 0.02, "nesterov": True, "decoupled": True},
+    ),
     "adam": (lambda p: torch.optim.Adam(p), {}),
-    "adam_decay": (lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.05),
-                   {"beta1": 0.8, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.05}),
-    "adamw": (lambda p: torch.optim.AdamW(p, weight_decay=0.05), {"weight_decay": 0.05, "decoupled": True}),
+    "adam_decay": (
+        lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.05),
+        {"beta1": 0.8, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.05},
+    ),
+    "adamw": (
+        lambda p: torch.optim.AdamW(p, weight_decay=0.05),
+        {"weight_decay": 0.05, "decoupled": True},
+    ),
     "sgd_clip_norm": (_sgd(momentum=0.9), {"momentum": 0.9, "clip_norm": 3.0}),
     "sgd_clip_value": (_sgd(momentum=0.9), {"momentum": 0.9, "clip_value": 0.3}),
-    "adamw_clip_norm": (lambda p: torch.optim.AdamW(p, weight_decay=0.05),
-                        {"weight_decay": 0.05, "clip_norm": 3.0, "decoupled": True}),
+    "adamw_clip_norm": (
+        lambda p: torch.optim.AdamW(p, weight_decay=0.05),
+        {"weight_decay": 0.05, "clip_norm": 3.0, "decoupled": True},
+    ),
 }
 
 
 def optimizers(writer, generator):
     for name, (make, facts) in CASES.items():
         params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
-        # Sizes vary over the steps, so that clipping by norm is at times idle; exact zeros are tested too.
+        # Sizes vary over the steps, so that clipping by norm is at times idle. Some gradients are 0.
         grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
-        size = as_float32_values(torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0],
-                                              dtype=torch.float64))
+        size = as_float32_values(
+            torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0], dtype=torch.float64)
+        )
         for grad in grads.values():
             grad.mul_(size.reshape(-1, *[1] * (grad.dim() - 1)))
             grad[:, 0] *= 0.0
             grad.copy_(as_float32_values(grad))
-        lr = as_float32_values(0.02 + 0.05 * torch.rand(STEPS, generator=generator, dtype=torch.float64))
+        lr = as_float32_values(
+            0.02 + 0.05 * torch.rand(STEPS, generator=generator, dtype=torch.float64)
+        )
         tensors = {"lr": lr}
         for key in SHAPES:
             tensors[f"{key}.initial"], tensors[f"{key}.grads"] = params[key].clone(), grads[key]
         if make is None:
-            step = _decoupled_sgd(facts["momentum"], facts.get("nesterov", False), facts["weight_decay"])
+            step = _decoupled_sgd(
+                facts["momentum"], facts.get("nesterov", False), facts["weight_decay"]
+            )
         else:
             step = _torch_optimizer(make, params, facts.get("clip_norm"), facts.get("clip_value"))
         norms, ema = [], {key: value.clone() for key, value in params.items()}
@@ -105,7 +127,9 @@ def optimizers(writer, generator):
                         if key in moment:
                             tensors[f"{key}.moment{number}.step{i + 1}"] = moment[key].clone()
         tensors["grad_norm"] = torch.tensor(norms, dtype=torch.float64)
-        writer.save(f"optimizer_{name}", tensors, settings=json.dumps(facts, sort_keys=True), ema_decay=0.9)
+        writer.save(
+            f"optimizer_{name}", tensors, settings=json.dumps(facts, sort_keys=True), ema_decay=0.9
+        )
 
 
 def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):
@@ -145,17 +169,23 @@ SCHEDULES = {
 
 
 def _check_with_torch(name, rates, base):
-    """The table equals LambdaLR's, and PyTorch's own schedules where those exist without warm-up."""
+    """The table equals LambdaLR's, or PyTorch's own schedule where one exists (no warm-up)."""
     kind, epochs, steps, warmup, _, by_epoch, options = SCHEDULES[name]
     per = steps if by_epoch else 1
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)
     if warmup == 0 and kind == "cosine" and epochs > 1:
         length = epochs - 1 if by_epoch else epochs * steps
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, length, options.get("eta_min", 0.0))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+            optimizer, length, options.get("eta_min", 0.0)
+        )
     elif warmup == 0 and kind == "step":
-        schedule = torch.optim.lr_scheduler.StepLR(optimizer, options["step_size"], options["gamma"])
+        schedule = torch.optim.lr_scheduler.StepLR(
+            optimizer, options["step_size"], options["gamma"]
+        )
     else:
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: rates[min(i * per, len(rates) - 1)] / base)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda i: rates[min(i * per, len(rates) - 1)] / base
+        )
     for position in range(0, len(rates), per):
         got = optimizer.param_groups[0]["lr"]
         assert abs(got - rates[position]) < 1e-12 * base, (name, position, got, rates[position])
@@ -173,7 +203,7 @@ def schedules(writer, _):
 
 
 def loss_scale(writer, _):
-    """Scale before each step: halves on overflow with floor 1; with growth it doubles after n good steps."""
+    """Scale before each step: halves on overflow, floor 1; growing, it doubles after n good steps."""
     bad = [0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0] + [1] * 14 + [0, 0]
     tensors = {"found_inf": torch.tensor(bad, dtype=torch.int32)}
     for name, interval in (("fixed", 0), ("growing", 3)):

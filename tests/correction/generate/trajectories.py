@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training runs of small models: initial weights, data in order, loss of every step, final weights.
 
-Samples are taken in order without a shuffle, batch after batch, epoch after epoch; the last batch of an epoch may
-be smaller. Weights decay, biases do not.
+Samples are taken in order without a shuffle, batch after batch, epoch after epoch; the last batch
+of an epoch may be smaller. Weights decay, biases do not.
 """
+
 import json
 import math
 
@@ -15,7 +16,9 @@ from generate.writer import as_float32_values, uniform
 
 
 def mlp(outputs=5, activation=nn.ReLU):
-    return nn.Sequential(nn.Linear(12, 16), activation(), nn.Linear(16, 8), activation(), nn.Linear(8, outputs))
+    return nn.Sequential(
+        nn.Linear(12, 16), activation(), nn.Linear(16, 8), activation(), nn.Linear(8, outputs)
+    )
 
 
 class TwoInput(nn.Module):
@@ -127,7 +130,7 @@ def _initialise(model, generator):
 
 
 def _relu_margin(model):
-    """Watches the inputs of ReLU: a value nearer to 0 than rounding reaches would make the run ill-defined."""
+    """Least distance of a ReLU's input from 0: within rounding error a run would be ill-defined."""
     margins = [math.inf]
 
     def watch(_, inputs):
@@ -139,8 +142,24 @@ def _relu_margin(model):
     return margins
 
 
-def _run(generator, make, lr, decay, samples=350, batch=7, micro=1, epochs=1, model=mlp, inputs=(12,), labels="hard",
-         smoothing=0.0, clip_norm=0.0, clip_value=0.0, ema=0.0, schedule=None):
+def _run(
+    generator,
+    make,
+    lr,
+    decay,
+    samples=350,
+    batch=7,
+    micro=1,
+    epochs=1,
+    model=mlp,
+    inputs=(12,),
+    labels="hard",
+    smoothing=0.0,
+    clip_norm=0.0,
+    clip_value=0.0,
+    ema=0.0,
+    schedule=None,
+):
     net = model().to(torch.float64)
     _initialise(net, generator)
     fields, target = _data(generator, samples, inputs, labels)
@@ -153,7 +172,9 @@ def _run(generator, make, lr, decay, samples=350, batch=7, micro=1, epochs=1, mo
     margins = _relu_margin(net)
     weights = [p for p in net.parameters() if p.dim() > 1]
     biases = [p for p in net.parameters() if p.dim() == 1]
-    optimizer = make([{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}], lr)
+    optimizer = make(
+        [{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}], lr
+    )
     averaged = {k: v.clone() for k, v in net.state_dict().items()}
     losses, clipped, step_samples = [], 0, batch * micro
     for epoch in range(epochs):
@@ -162,11 +183,15 @@ def _run(generator, make, lr, decay, samples=350, batch=7, micro=1, epochs=1, mo
         for begin in range(0, samples, step_samples):
             end = min(begin + step_samples, samples)
             optimizer.zero_grad()
-            loss = _loss(net(*[f[begin:end] for f in fields]), target[begin:end], labels, smoothing) / (end - begin)
+            loss = _loss(
+                net(*[f[begin:end] for f in fields]), target[begin:end], labels, smoothing
+            ) / (end - begin)
             loss.backward()
             losses.append(loss.detach())
             if clip_norm:
-                clipped += float(torch.nn.utils.clip_grad_norm_(net.parameters(), clip_norm)) > clip_norm
+                clipped += (
+                    float(torch.nn.utils.clip_grad_norm_(net.parameters(), clip_norm)) > clip_norm
+                )
             if clip_value:
                 clipped += any(float(p.grad.abs().max()) > clip_value for p in net.parameters())
                 torch.nn.utils.clip_grad_value_(net.parameters(), clip_value)
@@ -191,7 +216,13 @@ def write(writer, generator):
         else:
             raise RuntimeError(f"{name}: every try has a ReLU input near 0")
         settings = {k: v for k, v in run.items() if isinstance(v, (int, float, str))}
-        writer.save(f"run_{name}", tensors, steps=len(tensors["losses"]), relu_margin=f"{margin:.1e}",
-                    settings=json.dumps(settings, sort_keys=True))
+        writer.save(
+            f"run_{name}",
+            tensors,
+            steps=len(tensors["losses"]),
+            relu_margin=f"{margin:.1e}",
+            settings=json.dumps(settings, sort_keys=True),
+        )
         losses = tensors["losses"]
-        print(f"  run_{name}: {len(losses)} steps, loss {losses[0]:.4f} -> {losses[-1]:.4f}, margin {margin:.1e}")
+        ends = f"{losses[0]:.4f} -> {losses[-1]:.4f}"
+        print(f"  run_{name}: {len(losses)} steps, loss {ends}, margin {margin:.1e}")

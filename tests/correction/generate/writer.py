@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes golden files: safetensors with sorted keys, the same bytes on every run."""
+
 import json
 import struct
 
@@ -23,16 +24,23 @@ class GoldenWriter:
 
     def save(self, name, tensors, **facts):
         """Writes `name`.safetensors; `facts` go to the metadata as text."""
-        metadata = {"script": "tests/correction/make_goldens.py", "torch": torch.__version__,
-                    "seed": str(self.seed), **{key: str(value) for key, value in facts.items()}}
+        metadata = {
+            "script": "tests/correction/make_goldens.py",
+            "torch": torch.__version__,
+            "seed": str(self.seed),
+            **{key: str(value) for key, value in facts.items()},
+        }
         header, blobs, offset = {"__metadata__": dict(sorted(metadata.items()))}, [], 0
         # The format wants data aligned: wider elements first.
         stored = {key: _stored(value) for key, value in tensors.items()}
         for key in sorted(stored, key=lambda k: (-stored[k].element_size(), k)):
             value = stored[key].contiguous()
             blob = value.numpy().tobytes()
-            header[key] = {"dtype": _DTYPES[value.dtype], "shape": list(value.shape),
-                           "data_offsets": [offset, offset + len(blob)]}
+            header[key] = {
+                "dtype": _DTYPES[value.dtype],
+                "shape": list(value.shape),
+                "data_offsets": [offset, offset + len(blob)],
+            }
             blobs.append(blob)
             offset += len(blob)
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -45,7 +53,7 @@ class GoldenWriter:
 
 
 def as_float32_values(tensor):
-    """Rounds to what float32 can hold, kept in float64: reference and library start from equal numbers."""
+    """Rounded to float32, kept in float64: reference and library start from equal numbers."""
     return tensor.to(torch.float32).to(torch.float64)
 
 
