@@ -6,33 +6,35 @@ import torch.nn.functional as F
 
 from generate.writer import as_float32_values, uniform
 
-# Our op names and the functions of PyTorch that they must equal, with default attributes.
+# Our op names and the functions of PyTorch that they must equal; a number is the attribute's value.
 ACTIVATIONS = {
     "relu": F.relu,
     "relu6": F.relu6,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.01),
-    "elu": lambda x: F.elu(x, 1.0),
-    "celu": lambda x: F.celu(x, 1.0),
+    "leaky_relu_0.2": lambda x: F.leaky_relu(x, 0.2),
+    "elu": F.elu,
+    "elu_0.5": lambda x: F.elu(x, 0.5),
+    "celu": F.celu,
+    "celu_0.7": lambda x: F.celu(x, 0.7),
     "selu": F.selu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "sigmoid": torch.sigmoid,
+    "logsigmoid": F.logsigmoid,
+    "tanh": torch.tanh,
+    "tanhshrink": F.tanhshrink,
     "silu": F.silu,
     "mish": F.mish,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "softplus": F.softplus,
+    "softplus_2": lambda x: F.softplus(x, beta=2),
     "softsign": F.softsign,
-    "log_sigmoid": F.logsigmoid,
-    "tanhshrink": F.tanhshrink,
-    "hardswish": F.hardswish,
-    "hardsigmoid": F.hardsigmoid,
     "hardtanh": F.hardtanh,
-    "exp": torch.exp,
-    "abs": torch.abs,
-    "square": torch.square,
-    "neg": torch.neg,
-    "leaky_relu.slope": lambda x: F.leaky_relu(x, 0.2),
-    "elu.alpha": lambda x: F.elu(x, 0.5),
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "hardshrink": F.hardshrink,
+    "hardshrink_0.3": lambda x: F.hardshrink(x, 0.3),
+    "softshrink": F.softshrink,
+    "softshrink_0.8": lambda x: F.softshrink(x, 0.8),
 }
 
 # Kinks and saturation points, where conventions show: gradients there are PyTorch's choice.
@@ -73,7 +75,7 @@ def activations(writer, generator):
         y = function(x)
         dy = uniform(generator, *x.shape)
         (dx,) = _gradients(y, dy, [x])
-        writer.save(f"activation_{name}", {"x": x, "y": y, "dy": dy, "dx": dx}, op=name)
+        writer.save(f"activation_{name}", {"x": x, "y": y, "dy": dy, "dx": dx})
 
 
 def fc(writer, generator):

@@ -92,7 +92,7 @@ CASES = {
 def optimizers(writer, generator):
     for name, (make, facts) in CASES.items():
         params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
-        # Sizes vary over the steps, so that clipping by norm is at times idle. Some gradients are 0.
+        # Sizes vary over the steps: clipping by norm is at times idle. Some gradients are 0.
         grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
         size = as_float32_values(
             torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0], dtype=torch.float64)
@@ -149,6 +149,24 @@ def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):
             return end + (base - end) * (1 + math.cos(math.pi * done / divisor)) / 2
         if kind == "step":
             return base * options["gamma"] ** (done // (options["step_size"] * unit))
+        if kind == "multi_step":
+            epoch = position // unit
+            return base * options["gamma"] ** sum(m <= epoch for m in options["milestones"])
+        if kind == "exponential":
+            return base * options["gamma"] ** (done // unit)
+        if kind == "polynomial":
+            left = 1 - done / (length + 1)
+            return options["end_lr"] + (base - options["end_lr"]) * left ** options["power"]
+        if kind == "wsd":
+            begin = math.floor(length * options["decay_start"])
+            if done < begin:
+                return base
+            return base + (options["end_lr"] - base) * (done - begin) / max(1, length - begin)
+        if kind == "cosine_warm_restarts":
+            end, cycle = options.get("eta_min", 0.0), options["T_0"] * unit
+            while done >= cycle:
+                done, cycle = done - cycle, cycle * options["T_mult"]
+            return end + (base - end) * (1 + math.cos(math.pi * done / cycle)) / 2
         raise ValueError(kind)
 
     return [rate(step // steps if by_epoch else step) for step in range(epochs * steps)]
@@ -164,6 +182,30 @@ SCHEDULES = {
     "cosine_warmup_by_step": ("cosine", 5, 4, 2, 0.005, False, {"eta_min": 0.002}),
     "warmup_longer_than_run": ("cosine", 3, 2, 5, 0.0, True, {}),
     "step": ("step", 9, 2, 0, 0.0, True, {"step_size": 3, "gamma": 0.3}),
+    "multi_step": ("multi_step", 9, 2, 0, 0.0, True, {"milestones": [2, 5], "gamma": 0.2}),
+    "multi_step_warmup": ("multi_step", 9, 2, 2, 0.0, True, {"milestones": [2, 5], "gamma": 0.2}),
+    "exponential": ("exponential", 6, 2, 0, 0.0, True, {"gamma": 0.8}),
+    "polynomial": ("polynomial", 6, 3, 1, 0.0, True, {"end_lr": 1e-4, "power": 2}),
+    "polynomial_by_step": ("polynomial", 4, 3, 1, 0.0, False, {"end_lr": 1e-4, "power": 0.9}),
+    "wsd_by_step": ("wsd", 5, 4, 1, 0.0, False, {"decay_start": 0.6, "end_lr": 0.001}),
+    "warm_restarts": (
+        "cosine_warm_restarts",
+        10,
+        2,
+        0,
+        0.0,
+        True,
+        {"T_0": 3, "T_mult": 2, "eta_min": 1e-3},
+    ),
+    "warm_restarts_by_step": (
+        "cosine_warm_restarts",
+        6,
+        3,
+        1,
+        0.0,
+        False,
+        {"T_0": 2, "T_mult": 1},
+    ),
     "step_warmup": ("step", 9, 2, 2, 0.0, True, {"step_size": 2, "gamma": 0.5}),
 }
 
@@ -181,6 +223,16 @@ def _check_with_torch(name, rates, base):
     elif warmup == 0 and kind == "step":
         schedule = torch.optim.lr_scheduler.StepLR(
             optimizer, options["step_size"], options["gamma"]
+        )
+    elif warmup == 0 and kind == "multi_step":
+        schedule = torch.optim.lr_scheduler.MultiStepLR(
+            optimizer, options["milestones"], options["gamma"]
+        )
+    elif warmup == 0 and kind == "exponential":
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, options["gamma"])
+    elif warmup == 0 and kind == "cosine_warm_restarts":
+        schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
+            optimizer, options["T_0"], options["T_mult"], options["eta_min"]
         )
     else:
         schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -203,7 +255,7 @@ def schedules(writer, _):
 
 
 def loss_scale(writer, _):
-    """Scale before each step: halves on overflow, floor 1; growing, it doubles after n good steps."""
+    """Scale before each step: halved on overflow, floor 1; growing: doubled after n good steps."""
     bad = [0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0] + [1] * 14 + [0, 0]
     tensors = {"found_inf": torch.tensor(bad, dtype=torch.int32)}
     for name, interval in (("fixed", 0), ("growing", 3)):
