@@ -19,13 +19,19 @@ endif()
 add_library(tr_flags INTERFACE)
 target_compile_options(tr_flags INTERFACE -march=${TR_CPU_ARCH} -ffp-contract=off -fvisibility=hidden
                                           -fvisibility-inlines-hidden -Wall -Wextra -Wno-missing-field-initializers)
-if(TR_WARNINGS_AS_ERRORS)
+# Only with the compiler that the project is tested with: a newer one's new warnings must not stop a newcomer.
+if(TR_WARNINGS_AS_ERRORS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tr_flags INTERFACE -Werror)
 endif()
 if(TR_SANITIZE)
   string(REPLACE ";" "," sanitizers "${TR_SANITIZE}")
-  target_compile_options(tr_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -g -O1)
+  target_compile_options(tr_flags INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all
+                                            -fno-omit-frame-pointer -g1 -O1)
+  target_compile_definitions(tr_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(tr_flags INTERFACE -fsanitize=${sanitizers})
+endif()
+if(TR_FUZZ)
+  target_compile_options(tr_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 target_include_directories(tr_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(tr_flags INTERFACE Threads::Threads)
@@ -59,6 +65,16 @@ function(tr_program name)
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive tr -Wl,--no-whole-archive ${ARG_LIBRARIES})
 endfunction()
 
+# tr_fuzz(idx SOURCES a.cpp ...): a libFuzzer program `idx_fuzz`.
+function(tr_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  tr_program(${name}_fuzz SOURCES ${ARG_SOURCES} LIBRARIES ${ARG_LIBRARIES})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+# Folder under which tests find real data sets ($TR_TEST_DATA/mnist); tools/run_tests.sh fills it where it can.
+set(TR_TEST_ENVIRONMENT TR_TEST_DATA=${PROJECT_SOURCE_DIR}/build/data)
+
 # tr_test(core SOURCES a_test.cpp ... LABELS cpu): one GoogleTest program `core_test`, a CTest case per test.
 function(tr_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
@@ -68,5 +84,5 @@ function(tr_test name)
   tr_program(${name}_test SOURCES ${ARG_SOURCES} LIBRARIES GTest::gtest_main ${ARG_LIBRARIES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${TR_TEST_ENVIRONMENT}")
 endfunction()
