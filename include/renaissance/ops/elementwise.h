@@ -8,11 +8,10 @@
 
 namespace tr {
 
-// Activations: y = f(x), element by element, any floating dtype, shape of x. Formulas, derivatives
-// and what is saved
-// for the backward pass (x or y, no copy) stand beside the functors in
-// src/backend/elementwise_functors.h. Each agrees
-// with the function of torch.nn.functional of the same name unless said otherwise.
+// Activations: y = f(x), element by element, any floating dtype, shape of x. Derivatives and what is
+// saved for the backward pass (x or y, no copy) stand beside the functors in
+// src/backend/elementwise_functors.h. Each agrees with the function of torch.nn.functional (or torch)
+// of its name.
 
 /// y = max(x, 0). Saves y.
 TR_API BluePrint relu(std::source_location where = std::source_location::current());
@@ -32,7 +31,7 @@ TR_API BluePrint selu(std::source_location where = std::source_location::current
 /// y = 1 / (1 + exp(-x)). Saves y.
 TR_API BluePrint sigmoid(std::source_location where = std::source_location::current());
 /// y = log(sigmoid(x)). Saves x.
-TR_API BluePrint logsigmoid(std::source_location where = std::source_location::current());
+TR_API BluePrint log_sigmoid(std::source_location where = std::source_location::current());
 /// y = tanh(x). Saves y.
 TR_API BluePrint tanh(std::source_location where = std::source_location::current());
 /// The articles' name of tanh().
@@ -67,6 +66,15 @@ TR_API BluePrint hardshrink(float lambda = 0.5f,
 /// lambda < 0.
 TR_API BluePrint softshrink(float lambda = 0.5f,
                             std::source_location where = std::source_location::current());
+
+/// y = exp(x). Saves y.
+TR_API BluePrint exp(std::source_location where = std::source_location::current());
+/// y = |x|. Saves x.
+TR_API BluePrint abs(std::source_location where = std::source_location::current());
+/// y = x^2. Saves x.
+TR_API BluePrint square(std::source_location where = std::source_location::current());
+/// y = -x. Saves y, unread.
+TR_API BluePrint neg(std::source_location where = std::source_location::current());
 
 /// In training y = x / (1 - p) with probability 1 - p, else 0; outside training y = x. The mask is
 /// drawn from
