@@ -63,6 +63,9 @@ function(tr_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive tr -Wl,--no-whole-archive ${ARG_LIBRARIES})
+  # As in a bundle: libraries in ../lib are found first, those that a library needs too (RPATH, not RUNPATH).
+  set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN/../lib")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
 endfunction()
 
 # tr_fuzz(idx SOURCES a.cpp ...): a libFuzzer program `idx_fuzz`.

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make test` runs: the Release build and its tests, then unit and case tests under ASan and UBSan. The last lines are
+# CTest's own summary of the Release tests; a failure of any part ends with a line that names it and exit status 1.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+
+stage() { printf '\n== %s (%d min %02d s so far)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+stop() { printf '\nmake test: %s\n' "$1" >&2; exit 1; }
+
+# Real MNIST is used where it lies in build/data or can be unpacked from a neighbouring folder of data sets.
+if [ ! -e build/data/mnist/train-images-idx3-ubyte.gz ] && [ -x ../shared/data/unpack ]; then
+  ../shared/data/unpack build/data mnist || stop "the neighbouring MNIST could not be unpacked"
+fi
+have=()
+if [ -e build/data/mnist/train-images-idx3-ubyte.gz ]; then
+  have+=(--have mnist)
+else
+  echo "No MNIST in build/data/mnist: the tests that need it skip, the others use procedural digits."
+fi
+
+# run_ctest PRESET: build, test, and refuse a skip whose reason does not hold here
+run_ctest() {
+  local build=build/$1
+  stage "$1: build"
+  cmake --preset "$1" >/dev/null || stop "cmake --preset $1 failed"
+  cmake --build --preset "$1" -j "$jobs" || stop "the $1 build failed"
+  stage "$1: tests"
+  ctest --test-dir "$build" -L cpu -LE slow -j "$jobs" --output-on-failure --output-junit junit.xml 2>&1 |
+    tee "$build/ctest.log" | grep -vE '^ +Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
+  grep -q '^100% tests passed' "$build/ctest.log" || stop "tests of the $1 build failed; see $build/ctest.log"
+  python3 tools/check_skips.py "$build/junit.xml" "${have[@]}" || stop "a test of the $1 build skipped without a reason that holds"
+}
+
+[ ! -d ../shared/cases ] || have+=(--have cases)
+nvcc=$(command -v nvcc || echo none)
+echo "CUDA compiler: $nvcc. There is no CUDA backend yet, so the Release build is for the CPU."
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+run_ctest asan
+run_ctest release
+
+stage "all passed"
+sed -n '/^100% tests passed/,$p' build/asan/ctest.log | sed '1s/^100% tests passed/under ASan and UBSan: passed/'
+sed -n '/^100% tests passed/,$p' build/release/ctest.log
