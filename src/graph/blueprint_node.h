@@ -23,6 +23,7 @@ struct BluePrintNode {
   std::vector<BluePrint> children;    // SEQ: the row; RESIDUAL: body[, shortcut]; SHARED: the one
   std::vector<Value> inputs;          // DAG
   std::vector<Value> outputs;         // DAG
+  std::shared_ptr<const char> identity;  // SHARED: survives named()
   int num_inputs = 1;
   int num_outputs = 1;
 };

@@ -59,9 +59,10 @@ struct VariantKey {
   std::int64_t batch = 1;
   MicroStep micro;
   std::map<std::string, TensorType> fields;           // with the batch axis
+  bool ema = false;                                   // EVAL, PREDICT: with the averaged weights
   std::string name;                                   // printed only: "train_base"
   friend bool operator==(const VariantKey& a, const VariantKey& b) {
-    return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.fields == b.fields;
+    return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.ema == b.ema && a.fields == b.fields;
   }
 };
 
@@ -80,20 +81,32 @@ struct GraphOptions {
   int table_capacity = 1024;                          // rows of step tables and results
 };
 
-/// The logical graphs of one model. `train[i]` by MicroStep kind: see micro_kinds().
-struct LogicalGraphs {
-  std::vector<std::pair<MicroStep, ComputationGraph>> train;
-  ComputationGraph eval;
-  ComputationGraph predict;
+/// Which logical graph a variant needs: everything of its key but the shapes.
+struct GraphKind {
+  Mode mode = Mode::TRAIN;
+  MicroStep micro;
+  bool ema = false;
+  friend bool operator==(const GraphKind&, const GraphKind&) = default;
+};
+inline GraphKind kind_of(const VariantKey& key) { return {key.mode, key.micro, key.ema}; }
+
+/// What the logical graphs of one model are made from.
+struct GraphSources {
+  const ArchPlan& plan;
+  const std::map<std::string, TensorType>& sample_fields;
+  const LossSpec& loss;
+  const OptimizerSpec& optimizer;
+  const GraphOptions& options;
 };
 
-/// Stage `build_computation_graph`: forward from the plan, casts of amp, loss, backward, the step's tail.
-LogicalGraphs build_computation_graphs(const ArchPlan& plan, const LossSpec& loss,
-                                       const OptimizerSpec& optimizer, const GraphOptions& options);
+/// Stage `build_computation_graph`: forward from the plan with the casts of amp; for EVAL loss and metrics;
+/// for TRAIN also the backward pass and the step's tail (docs/execution.md); for PREDICT the RESULT tensors
+/// "output", "output.1" ...
+ComputationGraph build_computation_graph(const GraphSources& sources, const GraphKind& kind);
 
 /// Stage `derive_all_shapes`: the type of every tensor of `graph` for one variant.
 /// @throws InvalidArgument  with layer and place.
-std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const ArchPlan& plan, const VariantKey& key);
+std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const VariantKey& key);
 
 /// Stage `lower`: passes (src/graph/passes), kernels and workspaces by the oracle, streams, edges.
 LoweredGraph lower(const ComputationGraph& graph, const std::vector<TensorType>& types,
@@ -121,11 +134,10 @@ struct CompileRequest {
 
 struct CompileResult {
   ArchPlan arch;
-  LogicalGraphs logical;
+  std::vector<std::pair<GraphKind, ComputationGraph>> logical;
   std::vector<VariantKey> variants;
-  std::vector<LoweredGraph> lowered;                  // by variant; equal ones stored once: see shared_with
-  std::vector<int> shared_with;
-  ArenaPlan memory;
+  std::vector<LoweredGraph> lowered;                  // distinct ones; atlas.whole(variant) is the index
+  ArenaPlan memory;                                   // memory.variants[i] places lowered[i]
   GraphAtlas atlas;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,7 +76,7 @@ struct ComputationGraph {
 /// Appends nodes and tensors to a graph. Gradient rules get one.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(ComputationGraph& graph) : graph_(graph) {}
+  explicit GraphBuilder(ComputationGraph& graph);
 
   /// Appends a node of `op` and makes its outputs (FEATURE, or FEATURE_GRAD under the BACKWARD label).
   /// Layer, label and place are those set by at(). @throws InvalidArgument  unknown op or attribute,
@@ -87,20 +88,27 @@ class GraphBuilder {
   void add_into(const std::string& op, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
                 Attrs attrs = {});
 
-  TensorId persistent(std::string name, Role role, TensorType type, int param = -1);
+  /// The persistent tensor of that name, made at the first call.
+  TensorId persistent(const std::string& name, Role role, const TensorType& type, int param = -1);
+  /// The INPUT tensor of a batch's field; its type comes with the variant.
+  TensorId field(const std::string& name);
   /// The tensor that stands for all bytes of a role (weights, gradients ...): what whole-range ops take.
   TensorId range(Role role, int bucket = -1);
 
-  void at(GraphId label, std::string layer, Where where);
+  void at(GraphId label, std::string layer, Where where = {});
+  void rename(TensorId id, const std::string& name);
   GraphId label() const { return label_; }
   ComputationGraph& graph() { return graph_; }
   const Node& node(std::size_t index) const { return graph_.nodes.at(index); }
 
  private:
+  std::string unique(const std::string& name);
+
   ComputationGraph& graph_;
   GraphId label_ = GraphId::FORWARD;
   std::string layer_;
   Where where_;
+  std::map<std::string, TensorId, std::less<>> by_name_;
 };
 
 /// Appends the backward pass: `seeds` maps tensors to their given gradients. Gradients that reach one

@@ -46,6 +46,7 @@ struct ParamSpec {
   std::int64_t fan_in = 0;      // of initialisation; 0 where it has none
   std::int64_t fan_out = 0;
   double fill = 0;              // BUFFER, BIAS, NORM_*: the initial value
+  bool branch_end = false;      // NORM_WEIGHT before a residual sum: zero_gamma begins it at 0
   FileLayout file;
 };
 
@@ -103,8 +104,12 @@ struct OpDef {
   int type_only_from = -1;
   /// The graph appends two inputs after the data inputs: counters and step_ints (addressed draws).
   bool needs_draws = false;
+  bool implied_flatten = false;                // as a layer on an image [N, H, W, C]: flatten comes first (fc)
+  bool flattens = false;                       // the op is flatten: the FileLayout of what follows depends on it
   bool elementwise = false;                    // keeps the meaning of the last axis (flattened_from passes through)
   bool eval_identity = false;                  // vanishes outside training (dropout)
+  std::string eval_op;                         // takes its place outside training, with the same inputs and attributes (bn)
+  std::vector<std::pair<int, int>> next_buffers;  // (output, input): output is the next value of that BUFFER
   std::string doc;                             // one sentence, formula, the PyTorch function it equals
 };
 

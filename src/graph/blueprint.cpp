@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "renaissance/graph/blueprint.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/check.h"
+#include "graph/blueprint_node.h"
+
+namespace tr {
+namespace {
+
+BluePrint wrap(BluePrintNode node) {
+  return BluePrint(std::make_shared<const BluePrintNode>(std::move(node)));
+}
+
+void check_chainable(const char* who, const BluePrint& part) {
+  TR_CHECK(part.node() != nullptr, "{}: a part is empty, expected a layer", who);
+  TR_CHECK(part.num_inputs() == 1 && part.num_outputs() == 1,
+           "{}: a part has {} inputs and {} outputs, expected one of each", who, part.num_inputs(),
+           part.num_outputs());
+}
+
+/// True if every way from `value` back ends at a listed input.
+void check_reaches_inputs(const Value& value, const std::vector<Value>& inputs,
+                          std::unordered_set<const ValueNode*>& seen) {
+  if (!seen.insert(value.node().get()).second) return;
+  for (const Value& in : inputs) {
+    if (in.node() == value.node()) return;
+  }
+  TR_CHECK(value.node()->application != nullptr,
+           "model: an output depends on input('{}'), which is not among the listed inputs",
+           value.node()->field);
+  for (const Value& in : value.node()->application->inputs) check_reaches_inputs(in, inputs, seen);
+}
+
+}  // namespace
+
+int BluePrint::num_inputs() const { return node_->num_inputs; }
+int BluePrint::num_outputs() const { return node_->num_outputs; }
+
+std::vector<Value> BluePrint::apply(const std::vector<Value>& inputs) const {
+  TR_CHECK(node_ != nullptr, "an empty BluePrint is applied to values");
+  TR_CHECK(int(inputs.size()) == node_->num_inputs, "{}: applied to {} values, expected {}",
+           node_->op.empty() ? "BluePrint" : node_->op, inputs.size(), node_->num_inputs);
+  auto application =
+      std::make_shared<const ValueNode::Application>(ValueNode::Application{*this, inputs});
+  std::vector<Value> outputs;
+  for (int i = 0; i < node_->num_outputs; ++i) {
+    outputs.emplace_back(std::make_shared<const ValueNode>(ValueNode{application, i, ""}));
+  }
+  return outputs;
+}
+
+Value BluePrint::apply_one(const std::vector<Value>& inputs) const {
+  TR_CHECK(node_ != nullptr, "an empty BluePrint is applied to values");
+  TR_CHECK(node_->num_outputs == 1, "a BluePrint with {} outputs is called as a function, use apply()",
+           node_->num_outputs);
+  return apply(inputs).front();
+}
+
+BluePrint BluePrint::named(std::string name) const {
+  TR_CHECK(node_ != nullptr, "an empty BluePrint is named '{}'", name);
+  TR_CHECK(!name.empty() && name.front() != '.' && name.back() != '.',
+           "name '{}' of a BluePrint is empty or begins or ends with a dot", name);
+  BluePrintNode copy = *node_;
+  copy.name = std::move(name);
+  return wrap(std::move(copy));
+}
+
+BluePrint layer(const std::string& op, Attrs attrs, int num_inputs, std::source_location where) {
+  TR_CHECK(num_inputs >= 1, "{}: {} inputs, expected at least one", op, num_inputs);
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::LEAF;
+  node.op = op;
+  node.attrs = std::move(attrs);
+  node.where = where;
+  node.num_inputs = num_inputs;
+  return wrap(std::move(node));
+}
+
+BluePrint seq(std::vector<BluePrint> children) {
+  TR_CHECK(!children.empty(), "seq: it is empty, expected at least one layer");
+  for (const BluePrint& child : children) check_chainable("seq", child);
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::SEQ;
+  node.children = std::move(children);
+  return wrap(std::move(node));
+}
+
+BluePrint residual(const BluePrint& body, const BluePrint& shortcut) {
+  check_chainable("residual", body);
+  check_chainable("residual", shortcut);
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::RESIDUAL;
+  node.children = {body, shortcut};
+  return wrap(std::move(node));
+}
+
+BluePrint residual(const BluePrint& body) {
+  check_chainable("residual", body);
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::RESIDUAL;
+  node.children = {body};
+  return wrap(std::move(node));
+}
+
+BluePrint repeat(const BluePrint& layer, int times) {
+  TR_CHECK(times >= 1, "repeat: times is {}, expected at least 1", times);
+  return seq(std::vector<BluePrint>(std::size_t(times), layer));
+}
+
+BluePrint shared(const BluePrint& layer) {
+  TR_CHECK(layer.node() != nullptr, "shared: the layer is empty");
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::SHARED;
+  node.children = {layer};
+  node.identity = std::make_shared<const char>('s');
+  node.num_inputs = layer.num_inputs();
+  node.num_outputs = layer.num_outputs();
+  return wrap(std::move(node));
+}
+
+Value input(std::string field) {
+  TR_CHECK(!field.empty(), "input: the field's name is empty");
+  return Value(std::make_shared<const ValueNode>(ValueNode{nullptr, 0, std::move(field)}));
+}
+
+BluePrint model(std::vector<Value> inputs, std::vector<Value> outputs) {
+  TR_CHECK(!inputs.empty(), "model: no input is listed");
+  TR_CHECK(!outputs.empty(), "model: no output is listed");
+  for (const Value& in : inputs) {
+    TR_CHECK(in.node()->application == nullptr, "model: a listed input is the result of a layer");
+    TR_CHECK(std::count_if(inputs.begin(), inputs.end(),
+                           [&](const Value& other) { return other.node() == in.node(); }) == 1,
+             "model: input('{}') is listed twice", in.node()->field);
+  }
+  std::unordered_set<const ValueNode*> seen;
+  for (const Value& out : outputs) check_reaches_inputs(out, inputs, seen);
+  BluePrintNode node;
+  node.kind = BluePrintNode::Kind::DAG;
+  node.num_inputs = int(inputs.size());
+  node.num_outputs = int(outputs.size());
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  return wrap(std::move(node));
+}
+
+}  // namespace tr

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the logical graphs of a model; docs/execution.md lists the ops of a step in their order.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/fnv.h"
+#include "core/format.h"
+#include "graph/compiler.h"
+#include "graph/param_layout.h"
+#include "graph/step_tables.h"
+
+namespace tr {
+namespace {
+
+/// A value of the plan inside the graph, with the dtype that it has whatever the shapes are.
+struct TypedId {
+  TensorId id = kNoTensor;
+  DType dtype = DType::FP32;
+};
+
+class ModelGraph {
+ public:
+  ModelGraph(const GraphSources& sources, const GraphKind& kind)
+      : sources_(sources), kind_(kind), layout_(layout_params(sources.plan, sources.options)),
+        builder_(graph_) {}
+
+  ComputationGraph build() {
+    forward();
+    if (kind_.mode == Mode::PREDICT) {
+      add_outputs();
+    } else {
+      const TensorId loss_sum = add_loss();
+      if (kind_.mode == Mode::TRAIN) {
+        add_backward(loss_sum);
+        add_tail(loss_sum);
+      } else {
+        record(loss_sum, "eval_", {});
+      }
+    }
+    for (LogicalTensor& tensor : graph_.tensors) set_range_type(tensor);
+    verify(graph_, "build_computation_graph");
+    return std::move(graph_);
+  }
+
+ private:
+  const GraphOptions& options() const { return sources_.options; }
+  bool training() const { return kind_.mode == Mode::TRAIN; }
+
+  // Persistent tensors of the step (src/graph/step_tables.h).
+  TensorId scalar(const char* name, DType dtype) {
+    return builder_.persistent(name, Role::SCALAR, {Shape{}, dtype});
+  }
+  TensorId counters(const std::string& prefix = "") {
+    return builder_.persistent(prefix + "counters", Role::SCALAR, {Shape{kNumCounters}, DType::INT64});
+  }
+  TensorId step_floats() {
+    const int columns = step_floats_columns(num_param_groups(options()));
+    const Shape shape{options().table_capacity, columns};
+    return builder_.persistent("step_floats", Role::TABLE, {shape, DType::FP32});
+  }
+  TensorId step_ints() {
+    return builder_.persistent("step_ints", Role::TABLE,
+                               {Shape{options().table_capacity, kStepInts}, DType::INT64});
+  }
+  TensorId results(const std::string& prefix) {
+    return builder_.persistent(prefix + "results", Role::RESULT,
+                               {Shape{options().table_capacity, kResultColumns}, DType::FP32});
+  }
+  TensorId loss_scale() { return scalar("loss_scale", DType::FP32); }
+  TensorId found_inf() { return scalar("found_inf", DType::INT32); }
+  TensorId grad_sumsq() { return scalar("grad_sumsq", DType::FP32); }
+  TensorId segments() {
+    const auto bytes = std::int64_t(std::max<std::size_t>(1, layout_.segments.size()) * sizeof(Segment));
+    return builder_.persistent("segments", Role::TABLE, {Shape{bytes}, DType::UINT8});
+  }
+
+  /// The fp32 tensor of a parameter or buffer that this graph reads.
+  TensorId param_tensor(int index) {
+    const Param& param = sources_.plan.params[std::size_t(index)];
+    if (param.spec.kind == ParamKind::BUFFER) {
+      const bool next = training() && !kind_.micro.first;  // later micro-batches go on from what is new
+      return next ? next_buffer(index) : builder_.persistent(param.name, Role::BUFFER, param.spec.type, index);
+    }
+    if (kind_.ema) return builder_.persistent(param.name + ".ema", Role::EMA, param.spec.type, index);
+    return builder_.persistent(param.name, Role::WEIGHT, param.spec.type, index);
+  }
+  TensorId next_buffer(int index) {
+    const Param& param = sources_.plan.params[std::size_t(index)];
+    return builder_.persistent(param.name + ".next", Role::BUFFER_NEXT, param.spec.type, index);
+  }
+  TensorId low_param_tensor(int index) {
+    const Param& param = sources_.plan.params[std::size_t(index)];
+    const DType low = *options().low_dtype;
+    if (kind_.ema) return cast_of(param_tensor(index), low);  // averages have no 16-bit copy of their own
+    return builder_.persistent(param.name + ".cast", Role::WEIGHT_CAST, {param.spec.type.shape, low}, index);
+  }
+
+  TensorId cast_of(TensorId id, DType to) {
+    return builder_.add("cast", {id}, {{"dtype", std::string(name_of(to))}});
+  }
+  TensorId cast_to(TypedId value, DType to) {
+    const bool as_it_is = value.dtype == to || !is_floating(value.dtype);
+    return as_it_is ? value.id : cast_of(value.id, to);
+  }
+
+  void forward() {
+    for (const ArchInput& in : sources_.plan.inputs) {
+      values_.push_back({builder_.field(in.field), input_dtype(in)});
+    }
+    for (const ArchLayer& layer : sources_.plan.layers) add_layer(layer);
+  }
+
+  /// Images arrive in the low dtype under amp; other floating fields as they are.
+  DType input_dtype(const ArchInput& in) const {
+    const bool image = in.field == "image" && is_floating(in.sample_type.dtype);
+    return image && options().low_dtype ? *options().low_dtype : in.sample_type.dtype;
+  }
+
+  void add_layer(const ArchLayer& layer) {
+    builder_.at(GraphId::FORWARD, layer.name, layer.where);
+    const OpDef& def = OpRegistry::instance().get(layer.op);
+    if (!training() && def.eval_identity) {
+      values_.push_back(values_[std::size_t(layer.inputs.front())]);
+      return;
+    }
+    const DType compute = compute_dtype(def, layer);
+    std::vector<TensorId> inputs;
+    for (const int value : layer.inputs) inputs.push_back(cast_to(values_[std::size_t(value)], compute));
+    for (const int param : layer.params) {
+      const ParamKind kind = sources_.plan.params[std::size_t(param)].spec.kind;
+      const bool low = def.precision == Precision::LOW && options().low_dtype && kind == ParamKind::WEIGHT;
+      inputs.push_back(low ? low_param_tensor(param) : param_tensor(param));
+      if (training() && kind != ParamKind::BUFFER) trained_.emplace_back(param, inputs.back());
+    }
+    Attrs attrs = layer.attrs;
+    if (def.needs_draws) {
+      inputs.push_back(counters());
+      inputs.push_back(step_ints());
+      attrs.set("draw_id", std::int64_t(fnv1a64(layer.name) >> 1));
+    }
+    const bool replaced = !training() && !def.eval_op.empty();
+    const std::vector<TensorId> outputs = builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
+    if (training()) retag_buffers(def, layer, outputs);
+    values_.push_back({outputs.front(), def.precision == Precision::HIGH ? DType::FP32 : compute});
+  }
+
+  /// LOW: the low dtype; else the widest floating dtype among the inputs.
+  DType compute_dtype(const OpDef& def, const ArchLayer& layer) const {
+    if (def.precision == Precision::LOW && options().low_dtype) return *options().low_dtype;
+    DType widest = values_[std::size_t(layer.inputs.front())].dtype;
+    for (const int value : layer.inputs) {
+      if (values_[std::size_t(value)].dtype == DType::FP32) widest = DType::FP32;
+    }
+    return widest;
+  }
+
+  void retag_buffers(const OpDef& def, const ArchLayer& layer, const std::vector<TensorId>& outputs) {
+    const std::size_t first_param = layer.inputs.size();
+    for (const auto& [out, in] : def.next_buffers) {
+      const int param = layer.params[std::size_t(in) - first_param];
+      graph_.nodes.back().outputs[std::size_t(out)] = next_buffer(param);
+      graph_.tensors[std::size_t(outputs[std::size_t(out)])].name += "(unused)";
+    }
+  }
+
+  void add_outputs() {
+    for (std::size_t i = 0; i < sources_.plan.outputs.size(); ++i) {
+      builder_.at(GraphId::FORWARD, "");
+      const TensorId out = cast_of(values_[std::size_t(sources_.plan.outputs[i])].id, DType::FP32);
+      builder_.rename(out, i == 0 ? "output" : fmt::format("output.{}", i));
+      graph_.tensors[std::size_t(out)].role = Role::RESULT;
+    }
+  }
+
+  TensorId field(const std::string& name) {
+    if (!sources_.sample_fields.contains(name)) {
+      throw_as<InvalidArgument>("{}: it reads the field '{}', which the data set does not have",
+                                sources_.loss.name, name);
+    }
+    return builder_.field(name);
+  }
+
+  TensorId add_loss() {
+    builder_.at(GraphId::LOSS, sources_.loss.name);
+    std::vector<TensorId> outputs;
+    for (const int value : sources_.plan.outputs) outputs.push_back(values_[std::size_t(value)].id);
+    return sources_.loss.build(builder_, outputs, [&](const std::string& name) { return field(name); });
+  }
+
+  /// Gradients go straight into their places: the last node of each writes the GRADIENT tensor.
+  void add_backward(TensorId loss_sum) {
+    builder_.at(GraphId::BACKWARD, "");
+    const TensorId seed = builder_.add("loss_seed", {counters(), step_floats(), loss_scale()});
+    std::vector<TensorId> wanted;
+    for (const auto& [param, tensor] : trained_) {
+      if (std::find(wanted.begin(), wanted.end(), tensor) == wanted.end()) wanted.push_back(tensor);
+    }
+    const std::pair<TensorId, TensorId> seeds[] = {{loss_sum, seed}};
+    const std::vector<TensorId> gradients = append_backward(builder_, seeds, wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (gradients[i] != kNoTensor) make_gradient(wanted[i], gradients[i]);
+    }
+  }
+
+  void make_gradient(TensorId weight, TensorId gradient) {
+    const int param = graph_.tensor(weight).param;
+    const Param& about = sources_.plan.params[std::size_t(param)];
+    if (graph_.tensor(gradient).role != Role::FEATURE_GRAD || read_later(gradient)) {
+      builder_.at(GraphId::BACKWARD, about.name);
+      gradient = cast_of(gradient, DType::FP32);
+    }
+    builder_.rename(gradient, about.name + ".grad");
+    LogicalTensor& tensor = graph_.tensors[std::size_t(gradient)];
+    tensor.role = Role::GRADIENT;
+    tensor.type = TensorType{about.spec.type.shape, DType::FP32};
+    tensor.param = param;
+  }
+
+  bool read_later(TensorId id) const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
+      return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+    });
+  }
+
+  void add_tail(TensorId loss_sum) {
+    if (options().accumulate_steps > 1) {
+      builder_.at(GraphId::ACCUMULATE, "");
+      builder_.add_into("accumulate_grads", {builder_.range(Role::GRADIENT), builder_.range(Role::GRAD_ACCUM)},
+                        {}, {{"first", kind_.micro.first}, {"last", kind_.micro.last}});
+    }
+    if (!kind_.micro.last) {
+      record(loss_sum, "", {});
+      return;
+    }
+    add_communication();
+    builder_.at(GraphId::CHECK, "");
+    builder_.add_into("finite_check", {builder_.range(Role::GRADIENT)}, {found_inf(), grad_sumsq()});
+    add_update();
+    record(loss_sum, "", {found_inf(), grad_sumsq(), loss_scale()});
+  }
+
+  void add_communication() {
+    if (options().world_size == 1) return;
+    builder_.at(GraphId::COMM, "");
+    for (std::size_t bucket = 0; bucket < layout_.buckets.size(); ++bucket) {
+      builder_.add_into("all_reduce", {builder_.range(Role::GRADIENT, int(bucket))}, {});
+    }
+  }
+
+  void add_update() {
+    builder_.at(GraphId::OPTIMIZER, "");
+    const OptimizerSpec& optimizer = sources_.optimizer;
+    const OpDef& def = OpRegistry::instance().get(optimizer.op);
+    std::vector<TensorId> inputs = {builder_.range(Role::WEIGHT), builder_.range(Role::GRADIENT), segments(),
+                                    step_floats(), counters(), loss_scale(), found_inf(), grad_sumsq()};
+    const std::size_t moment_slots = def.inputs.size() - inputs.size() - 1;
+    const Role moments[] = {Role::MOMENT1, Role::MOMENT2};
+    for (std::size_t i = 0; i < moment_slots; ++i) {
+      inputs.push_back(int(i) < optimizer.num_moments ? builder_.range(moments[i]) : kNoTensor);
+    }
+    if (options().low_dtype) inputs.push_back(builder_.range(Role::WEIGHT_CAST));
+    while (inputs.back() == kNoTensor) inputs.pop_back();
+    Attrs attrs = optimizer.attrs;
+    attrs.set("clip_norm", double(options().grad_clip_norm));
+    attrs.set("clip_value", double(options().grad_clip_value));
+    builder_.add_into(optimizer.op, inputs, {}, attrs);
+    if (layout_.buffer_elements > 0) {
+      builder_.add_into("commit_buffers",
+                        {builder_.range(Role::BUFFER), builder_.range(Role::BUFFER_NEXT), found_inf()}, {});
+    }
+    if (options().ema_decay > 0) {
+      builder_.at(GraphId::EMA_UPDATE, "");
+      builder_.add_into("ema_update",
+                        {builder_.range(Role::EMA), builder_.range(Role::WEIGHT), found_inf()}, {},
+                        {{"decay", double(options().ema_decay)}});
+    }
+  }
+
+  /// Metrics of the micro-batch, then the counters. `state` is found_inf, grad_sumsq, loss_scale, or empty.
+  void record(TensorId loss_sum, const std::string& prefix, const std::vector<TensorId>& state) {
+    builder_.at(GraphId::METRICS, "");
+    std::vector<TensorId> inputs = {results(prefix), counters(prefix), loss_sum, correct()};
+    inputs.insert(inputs.end(), state.begin(), state.end());
+    while (inputs.back() == kNoTensor) inputs.pop_back();
+    builder_.add_into("record_step", inputs, {});
+
+    builder_.at(GraphId::COUNTERS, "");
+    const bool update = training() && kind_.micro.last;
+    if (update && options().loss_scaling) {
+      builder_.add_into("update_loss_scale", {loss_scale(), found_inf(), counters()}, {},
+                        {{"growth_interval", std::int64_t(options().loss_scale_growth_interval)}});
+    }
+    std::vector<TensorId> advance = {counters(prefix)};
+    if (update) advance.push_back(found_inf());
+    builder_.add_into("advance_counters", advance, {},
+                      {{"last_micro", kind_.micro.last}, {"training", training()}});
+  }
+
+  /// Top-1 and top-5, where the outputs are class scores and the labels class numbers.
+  TensorId correct() {
+    const auto label = sources_.sample_fields.find("label");
+    const bool hard = label != sources_.sample_fields.end() && !is_floating(label->second.dtype);
+    if (!sources_.loss.classification || !hard) return kNoTensor;
+    return builder_.add("topk_correct", {values_[std::size_t(sources_.plan.outputs.front())].id,
+                                         builder_.field("label")});
+  }
+
+  void set_range_type(LogicalTensor& tensor) const {
+    if (tensor.range_role < 0) return;
+    const Role role = Role(tensor.range_role);
+    const bool buffers = role == Role::BUFFER || role == Role::BUFFER_NEXT;
+    std::int64_t elements = buffers ? layout_.buffer_elements : layout_.range_elements;
+    if (tensor.bucket >= 0) {
+      const auto& [begin, end] = layout_.buckets[std::size_t(tensor.bucket)];
+      elements = end - begin;
+    }
+    const DType dtype = role == Role::WEIGHT_CAST ? *options().low_dtype : DType::FP32;
+    tensor.type = TensorType{Shape{elements}, dtype};
+  }
+
+  const GraphSources& sources_;
+  const GraphKind kind_;
+  const ParamLayout layout_;
+  ComputationGraph graph_;
+  GraphBuilder builder_;
+  std::vector<TypedId> values_;
+  std::vector<std::pair<int, TensorId>> trained_;  // parameter, the tensor that the forward pass reads
+};
+
+}  // namespace
+
+std::string_view name_of(Mode mode) {
+  switch (mode) {
+    case Mode::TRAIN: return "train";
+    case Mode::EVAL: return "eval";
+    case Mode::PREDICT: return "predict";
+  }
+  return "unknown";
+}
+
+ComputationGraph build_computation_graph(const GraphSources& sources, const GraphKind& kind) {
+  return ModelGraph(sources, kind).build();
+}
+
+}  // namespace tr
