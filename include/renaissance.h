@@ -26,7 +26,7 @@
 #include "renaissance/ops/shape.h"         // IWYU pragma: export
 #include "renaissance/task/deep_learning_task.h"  // IWYU pragma: export
 #include "renaissance/task/progress.h"     // IWYU pragma: export
-#include "renaissance/task/project_root.h" // IWYU pragma: export
+#include "renaissance/core/project_root.h" // IWYU pragma: export
 #include "renaissance/task/result.h"       // IWYU pragma: export
 #include "renaissance/task/setting.h"      // IWYU pragma: export
 #include "renaissance/task/simple_task.h"  // IWYU pragma: export

@@ -15,6 +15,7 @@ enum class LogLevel { DEBUG, INFO, WARNING };
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Replaces the sink (default: INFO and WARNING to standard error, one line each); returns the former one.
+/// An empty sink restores the default.
 TR_API LogSink set_log_sink(LogSink sink);
 
 /// Hands a message to the sink.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "renaissance/algo/initializer.h"
+#include "renaissance/algo/loss.h"
+#include "renaissance/algo/optimizer.h"
+#include "renaissance/algo/scheduler.h"
+#include "renaissance/core/types.h"
+#include "renaissance/task/setting.h"
+
+namespace tr {
+
+/// What the setters of a DeepLearningTask hold, beside the model and the data.
+struct TrainOptions {
+  Loss loss = {{LossTerm{}}};
+  Optimizer optimizer;
+  Scheduler scheduler;
+  Initializer initializer;
+  int total_epochs = 10;
+  int validate_interval = 1;
+  int validate_offset = 0;
+  double early_stop_top1 = 0;       // 0: off
+  Metric metrics = Metric::TRAIN_LOSS | Metric::VAL_LOSS | Metric::VAL_TOP1 | Metric::VAL_TOP5;
+  float grad_clip_norm = 0;         // 0: off
+  float grad_clip_value = 0;        // 0: off
+  float ema_decay = 0;              // 0: off
+  float loss_scale = 8192;          // fp16: initial
+  int loss_scale_growth = 0;        // good steps until it doubles; 0: never
+  std::string best_weights_path;
+  std::string checkpoint_dir;
+  int checkpoint_every = 1;         // epochs
+  int checkpoint_every_steps = 0;   // 0: only at epochs' ends
+  int checkpoint_keep = 2;
+  bool resume = false;
+  std::string load_weights;
+  bool load_strict = true;
+  std::vector<std::string> freeze;  // name prefixes
+  std::string log_file;
+  int log_every = 0;                // steps; 0: epochs only
+};
+
+/// Everything that decides what a run computes, as plain values. A task's snapshot at compile().
+struct Config {
+  GlobalSetting global;
+  PreprocessorSetting preprocessor;
+  TrainOptions train;
+};
+
+/// One settable field of a Config: the only place that knows its name.
+struct ConfigKey {
+  std::string_view name;
+  std::string_view type;   // "integer", "number", "bool", "text", or the words it takes: "off|fp16|bf16"
+  std::string_view doc;
+  void (*set)(Config&, std::string_view value);
+  nlohmann::json (*get)(const Config&);
+  bool numerics = true;    // changes what is computed: resume refuses another value
+};
+
+/// All keys, sorted by name.
+std::span<const ConfigKey> config_keys();
+
+/// @throws InvalidArgument  an unknown key (with the nearest one), or a value that the key does not take.
+void set_config(Config& config, std::string_view key, std::string_view value);
+
+struct KeyValue {
+  std::string key, value;
+};
+
+/// Reads "a=b;c=d": spaces around parts are dropped, a last ";" may stand.
+/// @throws InvalidArgument  a part without "=", an empty key, a key given twice; `source` names the origin.
+std::vector<KeyValue> parse_assignments(std::string_view text, std::string_view source);
+
+/// Sets each pair in order. @throws InvalidArgument  as set_config.
+void apply_assignments(Config& config, std::span<const KeyValue> pairs);
+
+/// Applies the environment's TR_OVERRIDE, and logs what it changed.
+void apply_environment_override(Config& config);
+
+/// All keys with their values, and what no key can set (transforms, loss, initialisation) as text.
+nlohmann::json to_json(const Config& config);
+
+/// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
+void validate(const Config& config);
+
+/// One sentence for each option that is set but changes nothing on `device`, with the reason.
+std::vector<std::string> ineffective_options(const Config& config, DeviceKind device);
+
+}  // namespace tr

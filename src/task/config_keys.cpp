@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of configuration keys. docs/configuration.md is printed from it (renaissance info
+// --keys).
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "task/config.h"
+#include "task/parse.h"
+
+namespace tr {
+
+namespace {
+
+using json = nlohmann::json;
+using Text = std::string_view;
+
+template <typename T>
+T number(Text value) {
+  const auto parsed = parse_number<T>(value);
+  TR_CHECK(parsed, "\"{}\" is not {} in range", value,
+           std::is_integral_v<T> ? "an integer" : "a number");
+  return *parsed;
+}
+
+bool boolean(Text value) {
+  const auto parsed = parse_bool(value);
+  TR_CHECK(parsed, "\"{}\" is not a bool, expected true or false", value);
+  return *parsed;
+}
+
+template <typename T>
+T at_least(Text value, T minimum) {
+  const T parsed = number<T>(value);
+  TR_CHECK(parsed >= minimum, "it is {}, expected at least {}", parsed, minimum);
+  return parsed;
+}
+
+std::vector<int> integers(Text value) {
+  std::vector<int> result;
+  if (!value.empty()) {
+    for (const Text part : split(value, ',')) result.push_back(number<int>(trimmed(part)));
+  }
+  return result;
+}
+
+std::vector<std::string> words(Text value) {
+  std::vector<std::string> result;
+  if (!value.empty()) {
+    for (const Text part : split(value, ',')) result.emplace_back(trimmed(part));
+  }
+  return result;
+}
+
+void set_amp(Config& c, Text value) {
+  if (value == "fp16" || value == "bf16") {
+    c.global.amp(value == "fp16" ? DType::FP16 : DType::BF16);
+    return;
+  }
+  const auto on = parse_bool(value);
+  TR_CHECK(on, "\"{}\" is unknown, expected off, fp16 or bf16", value);
+  c.global.amp(*on);
+}
+
+constexpr std::array<std::pair<Text, NormMode>, 5> kNormModes = {{{"none", NormMode::NO_NORM},
+                                                                  {"mlperf", NormMode::MLPERF},
+                                                                  {"imagenet", NormMode::IMAGENET},
+                                                                  {"mnist", NormMode::MNIST},
+                                                                  {"cifar", NormMode::CIFAR}}};
+
+void set_normalization(Config& c, Text value) {
+  for (const auto& [name, mode] : kNormModes) {
+    if (name == value) {
+      c.preprocessor.normalization(mode);
+      return;
+    }
+  }
+  TR_CHECK(false, "\"{}\" is unknown, expected none, mlperf, imagenet, mnist or cifar", value);
+}
+
+json get_normalization(const Config& c) {
+  const Normalization& n = c.preprocessor.values().normalization;
+  if (!n.mean.empty()) return {{"mean", n.mean}, {"std", n.std}};
+  for (const auto& [name, mode] : kNormModes) {
+    if (mode == n.mode) return std::string(name);
+  }
+  return nullptr;
+}
+
+constexpr std::array<Text, 3> kPolicies = {"fail", "skip", "replace"};
+
+void set_policy(Config& c, Text value) {
+  const auto found = std::find(kPolicies.begin(), kPolicies.end(), value);
+  TR_CHECK(found != kPolicies.end(), "\"{}\" is unknown, expected fail, skip or replace", value);
+  c.preprocessor.bad_sample_policy(BadSamplePolicy(found - kPolicies.begin()));
+}
+
+/// Turns a kind's name into its enumerator, for optimizer and scheduler, keeping the other fields.
+void set_optimizer(Config& c, Text value) {
+  c.train.optimizer.kind = optimizer_kind_from_name(value);
+}
+void set_scheduler(Config& c, Text value) {
+  c.train.scheduler.kind = scheduler_kind_from_name(value);
+}
+
+void set_label_smoothing(Config& c, Text value) {
+  const float smoothing = number<float>(value);
+  TR_CHECK(smoothing >= 0 && smoothing <= 1, "it is {}, expected 0 to 1", smoothing);
+  bool found = false;
+  for (LossTerm& term : c.train.loss.terms) {
+    if (term.kind == LossTerm::Kind::CROSS_ENTROPY) term.label_smoothing = smoothing, found = true;
+  }
+  TR_CHECK(found, "the loss is {}, only cross_entropy takes it", c.train.loss.name());
+}
+
+json get_label_smoothing(const Config& c) {
+  for (const LossTerm& term : c.train.loss.terms) {
+    if (term.kind == LossTerm::Kind::CROSS_ENTROPY) return double(term.label_smoothing);
+  }
+  return 0.0;
+}
+
+void set_step_by(Config& c, Text value) {
+  TR_CHECK(value == "epoch" || value == "batch", "\"{}\" is unknown, expected epoch or batch",
+           value);
+  c.train.scheduler.by_batch = value == "batch";
+}
+
+void set_warmup_start(Config& c, Text value) {
+  c.train.scheduler.warmup_start_lr = number<double>(value);
+  c.train.scheduler.warmup_start_factor = -1;
+}
+
+void set_ema(Config& c, Text value) {
+  const float decay = number<float>(value);
+  TR_CHECK(decay >= 0 && decay < 1, "it is {}, expected 0 (off) up to, but not, 1", decay);
+  c.train.ema_decay = decay;
+}
+
+void set_early_stop(Config& c, Text value) {
+  const double threshold = number<double>(value);
+  TR_CHECK(threshold >= 0 && threshold <= 1, "it is {}, expected a fraction from 0 (off) to 1",
+           threshold);
+  c.train.early_stop_top1 = threshold;
+}
+
+void set_dataset_name(Config& c, Text value) {
+  c.preprocessor.dataset(std::string(value), c.preprocessor.values().dataset_path);
+}
+void set_dataset_path(Config& c, Text value) {
+  c.preprocessor.dataset(c.preprocessor.values().dataset_name, std::string(value));
+}
+
+void set_workers(Config& c, Text value) {
+  c.preprocessor.load_workers(0).preprocess_workers(number<int>(value));
+}
+
+int num_workers(const PreprocessorSetting::Values& v) {
+  return v.load_workers + v.preprocess_workers;
+}
+
+json amp_name(const Config& c) {
+  const auto& low = c.global.values().low_dtype;
+  return low ? std::string(name_of(*low)) : "off";
+}
+
+// A row: name, type, doc, setter, getter, and whether it changes what is computed.
+
+const ConfigKey kKeys[] = {
+    {"accumulate_steps", "integer", "micro-batches summed before one optimizer step",
+     [](Config& c, Text v) { c.global.accumulate_steps(number<int>(v)); },
+     [](const Config& c) -> json { return c.global.values().accumulate_steps; }},
+    {"amp", "off|fp16|bf16", "mixed precision; true is fp16", set_amp, amp_name},
+    {"bad_sample_policy", "fail|skip|replace", "what happens to a sample that cannot be read",
+     set_policy,
+     [](const Config& c) -> json {
+       return std::string(kPolicies[std::size_t(c.preprocessor.values().bad_samples)]);
+     }},
+    {"base_lr", "number", "learning rate after warm-up",
+     [](Config& c, Text v) { c.train.scheduler.base_lr = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.base_lr; }},
+    {"beta1", "number", "Adam, AdamW: decay of the first moment",
+     [](Config& c, Text v) { c.train.optimizer.beta1 = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.beta1; }},
+    {"beta2", "number", "Adam, AdamW: decay of the second moment",
+     [](Config& c, Text v) { c.train.optimizer.beta2 = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.beta2; }},
+    {"checkpoint.best", "text", "file for the weights of the best epoch",
+     [](Config& c, Text v) { c.train.best_weights_path = v; },
+     [](const Config& c) -> json { return c.train.best_weights_path; }, false},
+    {"checkpoint.dir", "text", "folder for full checkpoints; empty: none",
+     [](Config& c, Text v) { c.train.checkpoint_dir = v; },
+     [](const Config& c) -> json { return c.train.checkpoint_dir; }, false},
+    {"checkpoint.every", "integer", "epochs between checkpoints",
+     [](Config& c, Text v) { c.train.checkpoint_every = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.checkpoint_every; }, false},
+    {"checkpoint.every_steps", "integer", "steps between checkpoints; 0: only at epochs' ends",
+     [](Config& c, Text v) { c.train.checkpoint_every_steps = at_least<int>(v, 0); },
+     [](const Config& c) -> json { return c.train.checkpoint_every_steps; }, false},
+    {"checkpoint.keep", "integer", "how many of the newest checkpoints stay",
+     [](Config& c, Text v) { c.train.checkpoint_keep = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.checkpoint_keep; }, false},
+    {"color_channels", "integer", "1 or 3; normally known from the set",
+     [](Config& c, Text v) { c.preprocessor.color_channels(number<int>(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().color_channels; }},
+    {"cpu_binding", "bool", "bind worker threads to cores",
+     [](Config& c, Text v) { c.preprocessor.cpu_binding(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().cpu_binding; }, false},
+    {"cpu_ranks", "integer", "ranks as threads of this process",
+     [](Config& c, Text v) { c.global.cpu_ranks(number<int>(v)); },
+     [](const Config& c) -> json { return c.global.values().cpu_ranks; }},
+    {"dataset.name", "text", "mnist, procedural", set_dataset_name,
+     [](const Config& c) -> json { return c.preprocessor.values().dataset_name; }},
+    {"dataset.path", "text", "folder of the set", set_dataset_path,
+     [](const Config& c) -> json { return c.preprocessor.values().dataset_path; }, false},
+    {"decay_start", "number",
+     "wsd: fraction of the epochs after warm-up at which the rate begins to fall",
+     [](Config& c, Text v) { c.train.scheduler.decay_start = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.decay_start; }},
+    {"decoupled_weight_decay", "bool", "sgd: w *= 1 - lr * wd instead of g += wd * w",
+     [](Config& c, Text v) { c.train.optimizer.decoupled_weight_decay = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.decoupled_weight_decay; }},
+    {"deterministic", "bool", "same seed, same bytes",
+     [](Config& c, Text v) { c.global.deterministic(boolean(v)); },
+     [](const Config& c) -> json { return c.global.values().deterministic; }},
+    {"device", "cpu|cuda|cuda:I", "where to compute; empty: all GPUs, else the CPU",
+     [](Config& c, Text v) {
+       if (v.empty()) throw InvalidArgument("it is empty, expected cpu, cuda or cuda:I");
+       const DeviceSetting d = DeviceSetting::parse(std::string(v));
+       if (d.kind == DeviceSetting::Kind::CPU)
+         c.global.use_cpu();
+       else
+         c.global.use_gpu(d.gpus.empty() ? "" : fmt::format("{}", fmt::join(d.gpus, ",")));
+     },
+     [](const Config& c) -> json { return c.global.values().device.str(); }},
+    {"download", "bool", "fetch missing files into the set's folder",
+     [](Config& c, Text v) { c.preprocessor.download(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().download; }, false},
+    {"drop_last", "bool", "leave out the last, partial batch of an epoch",
+     [](Config& c, Text v) { c.preprocessor.drop_last(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().drop_last; }},
+    {"early_stop_top1", "number", "end the run once top-1 reaches this fraction; 0: never",
+     set_early_stop, [](const Config& c) -> json { return c.train.early_stop_top1; }},
+    {"ema_decay", "number", "average of the weights; 0: off", set_ema,
+     [](const Config& c) -> json { return double(c.train.ema_decay); }},
+    {"end_lr", "number", "polynomial, wsd: last learning rate",
+     [](Config& c, Text v) { c.train.scheduler.end_lr = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.end_lr; }},
+    {"eps", "number", "Adam, AdamW: added to the square root",
+     [](Config& c, Text v) { c.train.optimizer.eps = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.eps; }},
+    {"eta_min", "number", "cosine: lowest learning rate",
+     [](Config& c, Text v) { c.train.scheduler.eta_min = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.eta_min; }},
+    {"freeze", "text", "name prefixes, comma between them, of parameters that are not trained",
+     [](Config& c, Text v) { c.train.freeze = words(v); },
+     [](const Config& c) -> json { return fmt::format("{}", fmt::join(c.train.freeze, ",")); }},
+    {"fully_mode", "bool", "read the whole set into memory first",
+     [](Config& c, Text v) { c.preprocessor.fully_mode(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().fully; }, false},
+    {"gamma", "number", "step, multi_step, exponential: factor of each fall",
+     [](Config& c, Text v) { c.train.scheduler.gamma = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.gamma; }},
+    {"global_batch_size", "integer", "samples of one step over ranks and micro-batches",
+     [](Config& c, Text v) { c.global.global_batch_size(number<std::int64_t>(v)); },
+     [](const Config& c) -> json { return c.global.values().global_batch_size; }},
+    {"grad_clip_norm", "number", "largest global norm of the gradient; 0: off",
+     [](Config& c, Text v) { c.train.grad_clip_norm = at_least<float>(v, 0); },
+     [](const Config& c) -> json { return double(c.train.grad_clip_norm); }},
+    {"grad_clip_value", "number", "largest absolute value of a gradient's element; 0: off",
+     [](Config& c, Text v) { c.train.grad_clip_value = at_least<float>(v, 0); },
+     [](const Config& c) -> json { return double(c.train.grad_clip_value); }},
+    {"label_smoothing", "number", "cross entropy, 0 to 1", set_label_smoothing,
+     get_label_smoothing},
+    {"load_weights", "text", "safetensors file that training starts from",
+     [](Config& c, Text v) { c.train.load_weights = v; },
+     [](const Config& c) -> json { return c.train.load_weights; }},
+    {"load_weights_strict", "bool", "names and shapes must match exactly",
+     [](Config& c, Text v) { c.train.load_strict = boolean(v); },
+     [](const Config& c) -> json { return c.train.load_strict; }},
+    {"load_workers", "integer", "threads that read samples; 0: chosen",
+     [](Config& c, Text v) { c.preprocessor.load_workers(number<int>(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().load_workers; }, false},
+    {"local_batch_size", "integer", "samples of one micro-batch of one rank",
+     [](Config& c, Text v) { c.global.local_batch_size(number<std::int64_t>(v)); },
+     [](const Config& c) -> json { return c.global.values().local_batch_size; }},
+    {"log_every", "integer", "steps between lines of the metrics log; 0: one line an epoch",
+     [](Config& c, Text v) { c.train.log_every = at_least<int>(v, 0); },
+     [](const Config& c) -> json { return c.train.log_every; }, false},
+    {"log_file", "text", "metrics log, JSON lines; empty: none",
+     [](Config& c, Text v) { c.train.log_file = v; },
+     [](const Config& c) -> json { return c.train.log_file; }, false},
+    {"loss_scale", "number", "fp16: first loss scale",
+     [](Config& c, Text v) { c.train.loss_scale = at_least<float>(v, 1); },
+     [](const Config& c) -> json { return double(c.train.loss_scale); }},
+    {"loss_scale_growth", "integer", "fp16: good steps until the scale doubles; 0: never",
+     [](Config& c, Text v) { c.train.loss_scale_growth = at_least<int>(v, 0); },
+     [](const Config& c) -> json { return c.train.loss_scale_growth; }},
+    {"milestones", "integers", "multi_step: epochs, comma between them",
+     [](Config& c, Text v) { c.train.scheduler.milestones = integers(v); },
+     [](const Config& c) -> json {
+       return fmt::format("{}", fmt::join(c.train.scheduler.milestones, ","));
+     }},
+    {"momentum", "number", "sgd",
+     [](Config& c, Text v) { c.train.optimizer.momentum = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.momentum; }},
+    {"nesterov", "bool", "sgd: needs momentum",
+     [](Config& c, Text v) { c.train.optimizer.nesterov = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.nesterov; }},
+    {"normalization", "none|mlperf|imagenet|mnist|cifar", "mean and deviation of the images",
+     set_normalization, get_normalization},
+    {"optimizer", "sgd|adam|adamw", "rule that changes the weights", set_optimizer,
+     [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.kind)); }},
+    {"power", "number", "polynomial",
+     [](Config& c, Text v) { c.train.scheduler.power = number<double>(v); },
+     [](const Config& c) -> json { return c.train.scheduler.power; }},
+    {"preprocess_workers", "integer", "threads that transform samples; 0: chosen",
+     [](Config& c, Text v) { c.preprocessor.preprocess_workers(number<int>(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().preprocess_workers; }, false},
+    {"resume", "bool", "continue from the newest checkpoint of checkpoint.dir",
+     [](Config& c, Text v) { c.train.resume = boolean(v); },
+     [](const Config& c) -> json { return c.train.resume; }, false},
+    {"scheduler", "text",
+     "constant, cosine, step, multi_step, exponential, polynomial, wsd, cosine_warm_restarts",
+     set_scheduler,
+     [](const Config& c) -> json { return std::string(name_of(c.train.scheduler.kind)); }},
+    {"seed", "integer", "of every draw",
+     [](Config& c, Text v) { c.global.manual_seed(number<std::uint64_t>(v)); },
+     [](const Config& c) -> json { return c.global.values().seed; }},
+    {"shuffle_train", "bool", "a new order in each epoch",
+     [](Config& c, Text v) { c.preprocessor.shuffle_train(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().shuffle_train; }},
+    {"step_by", "epoch|batch", "how often the learning rate changes", set_step_by,
+     [](const Config& c) -> json { return c.train.scheduler.by_batch ? "batch" : "epoch"; }},
+    {"step_size", "integer", "step: epochs between falls",
+     [](Config& c, Text v) { c.train.scheduler.step_size = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.scheduler.step_size; }},
+    {"t_0", "integer", "cosine_warm_restarts: epochs of the first cycle",
+     [](Config& c, Text v) { c.train.scheduler.t_0 = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.scheduler.t_0; }},
+    {"t_mult", "integer", "cosine_warm_restarts: growth of the cycles",
+     [](Config& c, Text v) { c.train.scheduler.t_mult = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.scheduler.t_mult; }},
+    {"threads", "integer", "compute threads of a rank; 0: the cores, shared out",
+     [](Config& c, Text v) { c.global.threads(number<int>(v)); },
+     [](const Config& c) -> json { return c.global.values().threads; }, false},
+    {"total_epochs", "integer", "passes over the training set",
+     [](Config& c, Text v) { c.train.total_epochs = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.total_epochs; }, false},
+    {"train_resolution", "integer", "side of the images in training",
+     [](Config& c, Text v) { c.global.train_resolution(number<int>(v)); },
+     [](const Config& c) -> json { return c.global.values().train_resolution; }},
+    {"use_tf32", "bool", "TF32 in fp32 products on GPUs",
+     [](Config& c, Text v) { c.global.use_tf32(boolean(v)); },
+     [](const Config& c) -> json { return c.global.values().tf32; }},
+    {"using_cpvs", "bool", "keep the processed validation set in memory",
+     [](Config& c, Text v) { c.preprocessor.using_cpvs(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().cpvs; }, false},
+    {"val_resolution", "integer", "side of the images in validation",
+     [](Config& c, Text v) { c.global.val_resolution(number<int>(v)); },
+     [](const Config& c) -> json { return c.global.values().val_resolution; }},
+    {"validate_every", "integer", "epochs between validations",
+     [](Config& c, Text v) { c.train.validate_interval = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.validate_interval; }, false},
+    {"validate_offset", "integer", "first epoch that may be validated",
+     [](Config& c, Text v) { c.train.validate_offset = at_least<int>(v, 0); },
+     [](const Config& c) -> json { return c.train.validate_offset; }, false},
+    {"warmup", "integer", "epochs in which the learning rate rises to base_lr",
+     [](Config& c, Text v) { c.train.scheduler.warmup_epochs = at_least<int>(v, 0); },
+     [](const Config& c) -> json { return c.train.scheduler.warmup_epochs; }},
+    {"warmup_start_lr", "number", "where warm-up starts (no step has this rate)", set_warmup_start,
+     [](const Config& c) -> json { return c.train.scheduler.warmup_start_lr; }},
+    {"weight_decay", "number", "of the optimizer; biases and normalisation take none",
+     [](Config& c, Text v) { c.train.optimizer.weight_decay = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.weight_decay; }},
+    {"workers", "integer", "threads of the data pipeline; 0: chosen", set_workers,
+     [](const Config& c) -> json { return num_workers(c.preprocessor.values()); }, false},
+};
+
+}  // namespace
+
+std::span<const ConfigKey> config_keys() { return kKeys; }
+
+}  // namespace tr

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "renaissance/task/setting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "task/parse.h"
+
+namespace tr {
+
+namespace {
+
+constexpr int kMaxGpuIndex = 63;
+
+int parse_gpu_index(const std::string& ids, std::string_view text) {
+  const auto index = parse_number<int>(text);
+  TR_CHECK(index && *index >= 0 && *index <= kMaxGpuIndex,
+           "use_gpu(\"{}\"): \"{}\" is not a device index, expected a number from 0 to {}", ids, text,
+           kMaxGpuIndex);
+  return *index;
+}
+
+}  // namespace
+
+DeviceSetting DeviceSetting::parse_gpus(const std::string& ids) {
+  DeviceSetting device{.kind = Kind::CUDA};
+  for (const std::string_view part : split(ids, ',')) {
+    const std::size_t dash = part.find('-');
+    const int first = parse_gpu_index(ids, part.substr(0, dash));
+    const int last = dash == std::string_view::npos ? first : parse_gpu_index(ids, part.substr(dash + 1));
+    TR_CHECK(first <= last, "use_gpu(\"{}\"): the range {} runs backwards", ids, part);
+    for (int i = first; i <= last; ++i) {
+      TR_CHECK(std::find(device.gpus.begin(), device.gpus.end(), i) == device.gpus.end(),
+               "use_gpu(\"{}\"): device {} is named twice", ids, i);
+      device.gpus.push_back(i);
+    }
+  }
+  std::sort(device.gpus.begin(), device.gpus.end());
+  return device;
+}
+
+DeviceSetting DeviceSetting::parse(const std::string& text) {
+  if (text == "cpu") return {.kind = Kind::CPU};
+  if (text == "cuda") return {.kind = Kind::CUDA};
+  TR_CHECK(text.rfind("cuda:", 0) == 0, "device is \"{}\", expected cpu, cuda or cuda:I", text);
+  return parse_gpus(text.substr(5));
+}
+
+std::string DeviceSetting::str() const {
+  if (kind == Kind::UNSET) return "";
+  if (kind == Kind::CPU) return "cpu";
+  return gpus.empty() ? "cuda" : fmt::format("cuda:{}", fmt::join(gpus, ","));
+}
+
+GlobalSetting& GlobalSetting::use_gpu(const std::string& ids) {
+  values_.device = ids.empty() ? DeviceSetting{.kind = DeviceSetting::Kind::CUDA}
+                               : DeviceSetting::parse_gpus(ids);
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::use_cpu() {
+  values_.device = {.kind = DeviceSetting::Kind::CPU};
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::amp(bool on) {
+  values_.low_dtype = on ? std::optional(DType::FP16) : std::nullopt;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::amp(DType low_dtype) {
+  TR_CHECK(low_dtype == DType::FP16 || low_dtype == DType::BF16, "amp: the type is {}, expected fp16 or bf16",
+           low_dtype);
+  values_.low_dtype = low_dtype;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::use_tf32(bool on) {
+  values_.tf32 = on;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::manual_seed(std::uint64_t seed) {
+  values_.seed = seed;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::deterministic(bool on) {
+  values_.deterministic = on;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::global_batch_size(std::int64_t n) {
+  TR_CHECK(n >= 1, "global_batch_size is {}, expected at least 1", n);
+  values_.global_batch_size = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::local_batch_size(std::int64_t n) {
+  TR_CHECK(n >= 1, "local_batch_size is {}, expected at least 1", n);
+  values_.local_batch_size = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::accumulate_steps(int n) {
+  TR_CHECK(n >= 1, "accumulate_steps is {}, expected at least 1", n);
+  values_.accumulate_steps = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::input_resolution(int n) { return train_resolution(n).val_resolution(n); }
+
+GlobalSetting& GlobalSetting::train_resolution(int n) {
+  TR_CHECK(n >= 1, "train_resolution is {}, expected at least 1", n);
+  values_.train_resolution = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::val_resolution(int n) {
+  TR_CHECK(n >= 1, "val_resolution is {}, expected at least 1", n);
+  values_.val_resolution = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::threads(int n) {
+  TR_CHECK(n >= 0 && n <= 1024, "threads is {}, expected 0 (chosen from the cores) to 1024", n);
+  values_.threads = n;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::cpu_ranks(int n) {
+  TR_CHECK(n >= 1 && n <= 256, "cpu_ranks is {}, expected 1 to 256", n);
+  values_.cpu_ranks = n;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::dataset(std::string name, std::string path) {
+  values_.dataset_name = std::move(name);
+  values_.dataset_path = std::move(path);
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::download(bool on) {
+  values_.download = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::load_workers(int n) {
+  TR_CHECK(n >= 0 && n <= 1024, "load_workers is {}, expected 0 (chosen from the cores) to 1024", n);
+  values_.load_workers = n;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::preprocess_workers(int n) {
+  TR_CHECK(n >= 0 && n <= 1024, "preprocess_workers is {}, expected 0 (chosen from the cores) to 1024", n);
+  values_.preprocess_workers = n;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::cpu_binding(bool on) {
+  values_.cpu_binding = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::normalization(NormMode mode) {
+  values_.normalization = Normalization(mode);
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::normalization(std::vector<float> mean, std::vector<float> std) {
+  TR_CHECK(!mean.empty() && mean.size() == std.size(),
+           "normalization: {} means and {} standard deviations, expected one of each per channel",
+           mean.size(), std.size());
+  for (const float s : std) {
+    TR_CHECK(std::isfinite(s) && s > 0, "normalization: a standard deviation is {}, must be positive", s);
+  }
+  values_.normalization = Normalization(std::move(mean), std::move(std));
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::set_train_transforms(std::vector<Transform> steps) {
+  values_.train_transforms = std::move(steps);
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::set_val_transforms(std::vector<Transform> steps) {
+  values_.val_transforms = std::move(steps);
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::color_channels(int n) {
+  TR_CHECK(n == 1 || n == 3, "color_channels is {}, expected 1 or 3", n);
+  values_.color_channels = n;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::using_dts_format(bool on, int level) {
+  TR_CHECK(level >= 0 && level <= 3, "using_dts_format: level is {}, expected 0 to 3", level);
+  values_.dts = on;
+  values_.dts_level = level;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::fully_mode(bool on) {
+  values_.fully = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::using_cpvs(bool on) {
+  values_.cpvs = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::shuffle_train(bool on) {
+  values_.shuffle_train = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::drop_last(bool on) {
+  values_.drop_last = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::bad_sample_policy(BadSamplePolicy policy) {
+  values_.bad_samples = policy;
+  return *this;
+}
+
+Session& default_session() {
+  static Session session;
+  return session;
+}
+
+void reset_session() { default_session() = Session{}; }
+
+}  // namespace tr
