@@ -18,7 +18,7 @@ ACTIVATIONS = {
     "celu_0.7": lambda x: F.celu(x, 0.7),
     "selu": F.selu,
     "sigmoid": torch.sigmoid,
-    "logsigmoid": F.logsigmoid,
+    "log_sigmoid": F.logsigmoid,
     "tanh": torch.tanh,
     "tanhshrink": F.tanhshrink,
     "silu": F.silu,
@@ -35,6 +35,10 @@ ACTIVATIONS = {
     "hardshrink_0.3": lambda x: F.hardshrink(x, 0.3),
     "softshrink": F.softshrink,
     "softshrink_0.8": lambda x: F.softshrink(x, 0.8),
+    "exp": torch.exp,
+    "abs": torch.abs,
+    "square": torch.square,
+    "neg": torch.neg,
 }
 
 # Kinks and saturation points, where conventions show: gradients there are PyTorch's choice.

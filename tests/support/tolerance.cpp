@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/tolerance.h"
+
+#include <algorithm>
+
+namespace tr::test {
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::FP32: return 0x1p-24;
+    case DType::FP16: return 0x1p-11;
+    case DType::BF16: return 0x1p-8;
+    default: return 0;  // integers are compared exactly
+  }
+}
+
+Tolerance tolerance(DType dtype, std::int64_t summed, double scale) {
+  if (!is_floating(dtype)) return {};
+  const double u = unit_roundoff(dtype), u32 = unit_roundoff(DType::FP32);
+  return {u + 8 * u32, std::max(4 * u, double(summed) * u32) * scale};
+}
+
+Tolerance run_tolerance(std::int64_t steps, bool normalising) {
+  const double u32 = unit_roundoff(DType::FP32);
+  const double growth = normalising ? 64 : 8;
+  return {growth * double(steps) * u32, growth * double(steps) * u32};
+}
+
+}  // namespace tr::test
