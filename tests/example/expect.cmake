@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DPROGRAM=... [-DARGUMENTS=a;b] [-DOVERRIDE=...] [-DFAILS=ON] -DWORDS=REGEX[;REGEX] -P expect.cmake
+# Runs PROGRAM in an empty folder; its output must match every regular expression and its exit status must be 0, or, with
+# FAILS, not 0. Without OVERRIDE the environment variable TR_OVERRIDE is unset. NEEDS: a folder without which the test skips.
+if(NEEDS AND NOT EXISTS "${NEEDS}")
+  message("no MNIST in ${NEEDS}: skipped")
+  return()
+endif()
+if(OVERRIDE)
+  set(ENV{TR_OVERRIDE} "${OVERRIDE}")
+else()
+  unset(ENV{TR_OVERRIDE})
+endif()
+get_filename_component(name "${PROGRAM}" NAME)
+string(SHA1 key "${PROGRAM}${ARGUMENTS}${OVERRIDE}")
+string(SUBSTRING ${key} 0 8 key)
+set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.${key}")
+file(REMOVE_RECURSE "${folder}")
+file(MAKE_DIRECTORY "${folder}")
+execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} WORKING_DIRECTORY "${folder}" RESULT_VARIABLE status
+                OUTPUT_VARIABLE output ERROR_VARIABLE output)
+message("${output}")
+if(FAILS AND status EQUAL 0)
+  message(FATAL_ERROR "${name} ended well, but should have failed")
+elseif(NOT FAILS AND NOT status EQUAL 0)
+  message(FATAL_ERROR "${name} ended with ${status}")
+endif()
+foreach(regex IN LISTS WORDS)
+  if(NOT output MATCHES "${regex}")
+    message(FATAL_ERROR "nothing in the output matches '${regex}'")
+  endif()
+endforeach()
