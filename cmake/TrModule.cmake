@@ -75,8 +75,8 @@ function(tr_fuzz name)
   target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
 endfunction()
 
-# Folder under which tests find real data sets ($TR_TEST_DATA/mnist); tools/run_tests.sh fills it where it can.
-set(TR_TEST_ENVIRONMENT TR_TEST_DATA=${PROJECT_SOURCE_DIR}/build/data)
+# Folder under which tests find real data sets ($RENAISSANCE_TEST_DATA/mnist); tools/run_tests.sh fills it where it can.
+set(TR_TEST_ENVIRONMENT RENAISSANCE_TEST_DATA=${PROJECT_SOURCE_DIR}/build/data)
 
 # tr_test(core SOURCES a_test.cpp ... LABELS cpu): one GoogleTest program `core_test`, a CTest case per test.
 function(tr_test name)
