@@ -26,24 +26,24 @@ struct TrainOptions {
   int total_epochs = 10;
   int validate_interval = 1;
   int validate_offset = 0;
-  double early_stop_top1 = 0;       // 0: off
+  double early_stop_top1 = 0;  // 0: off
   Metric metrics = Metric::TRAIN_LOSS | Metric::VAL_LOSS | Metric::VAL_TOP1 | Metric::VAL_TOP5;
-  float grad_clip_norm = 0;         // 0: off
-  float grad_clip_value = 0;        // 0: off
-  float ema_decay = 0;              // 0: off
-  float loss_scale = 8192;          // fp16: initial
-  int loss_scale_growth = 0;        // good steps until it doubles; 0: never
+  float grad_clip_norm = 0;   // 0: off
+  float grad_clip_value = 0;  // 0: off
+  float ema_decay = 0;        // 0: off
+  float loss_scale = 8192;    // fp16: initial
+  int loss_scale_growth = 0;  // good steps until it doubles; 0: never
   std::string best_weights_path;
   std::string checkpoint_dir;
-  int checkpoint_every = 1;         // epochs
-  int checkpoint_every_steps = 0;   // 0: only at epochs' ends
+  int checkpoint_every = 1;        // epochs
+  int checkpoint_every_steps = 0;  // 0: only at epochs' ends
   int checkpoint_keep = 2;
   bool resume = false;
   std::string load_weights;
   bool load_strict = true;
   std::vector<std::string> freeze;  // name prefixes
   std::string log_file;
-  int log_every = 0;                // steps; 0: epochs only
+  int log_every = 0;  // steps; 0: epochs only
 };
 
 /// Everything that decides what a run computes, as plain values. A task's snapshot at compile().
@@ -56,17 +56,19 @@ struct Config {
 /// One settable field of a Config: the only place that knows its name.
 struct ConfigKey {
   std::string_view name;
-  std::string_view type;   // "integer", "number", "bool", "text", or the words it takes: "off|fp16|bf16"
+  std::string_view
+      type;  // "integer", "number", "bool", "text", or the words it takes: "off|fp16|bf16"
   std::string_view doc;
   void (*set)(Config&, std::string_view value);
   nlohmann::json (*get)(const Config&);
-  bool numerics = true;    // changes what is computed: resume refuses another value
+  bool numerics = true;  // changes what is computed: resume refuses another value
 };
 
 /// All keys, sorted by name.
 std::span<const ConfigKey> config_keys();
 
-/// @throws InvalidArgument  an unknown key (with the nearest one), or a value that the key does not take.
+/// @throws InvalidArgument  an unknown key (with the nearest one), or a value that the key does not
+/// take.
 void set_config(Config& config, std::string_view key, std::string_view value);
 
 struct KeyValue {
@@ -74,7 +76,8 @@ struct KeyValue {
 };
 
 /// Reads "a=b;c=d": spaces around parts are dropped, a last ";" may stand.
-/// @throws InvalidArgument  a part without "=", an empty key, a key given twice; `source` names the origin.
+/// @throws InvalidArgument  a part without "=", an empty key, a key given twice; `source` names the
+/// origin.
 std::vector<KeyValue> parse_assignments(std::string_view text, std::string_view source);
 
 /// Sets each pair in order. @throws InvalidArgument  as set_config.

@@ -10,8 +10,8 @@
 
 namespace tr {
 
-/// The whole of `text` as a number in decimal notation; nullopt for anything else: spaces, a sign "+", a rest,
-/// overflow, infinities and NaN included.
+/// The whole of `text` as a number in decimal notation; nullopt for anything else: spaces, a sign
+/// "+", a rest, overflow, infinities and NaN included.
 template <typename T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};

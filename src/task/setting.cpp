@@ -18,8 +18,8 @@ constexpr int kMaxGpuIndex = 63;
 int parse_gpu_index(const std::string& ids, std::string_view text) {
   const auto index = parse_number<int>(text);
   TR_CHECK(index && *index >= 0 && *index <= kMaxGpuIndex,
-           "use_gpu(\"{}\"): \"{}\" is not a device index, expected a number from 0 to {}", ids, text,
-           kMaxGpuIndex);
+           "use_gpu(\"{}\"): \"{}\" is not a device index, expected a number from 0 to {}", ids,
+           text, kMaxGpuIndex);
   return *index;
 }
 
@@ -30,7 +30,8 @@ DeviceSetting DeviceSetting::parse_gpus(const std::string& ids) {
   for (const std::string_view part : split(ids, ',')) {
     const std::size_t dash = part.find('-');
     const int first = parse_gpu_index(ids, part.substr(0, dash));
-    const int last = dash == std::string_view::npos ? first : parse_gpu_index(ids, part.substr(dash + 1));
+    const int last =
+        dash == std::string_view::npos ? first : parse_gpu_index(ids, part.substr(dash + 1));
     TR_CHECK(first <= last, "use_gpu(\"{}\"): the range {} runs backwards", ids, part);
     for (int i = first; i <= last; ++i) {
       TR_CHECK(std::find(device.gpus.begin(), device.gpus.end(), i) == device.gpus.end(),
@@ -72,8 +73,8 @@ GlobalSetting& GlobalSetting::amp(bool on) {
 }
 
 GlobalSetting& GlobalSetting::amp(DType low_dtype) {
-  TR_CHECK(low_dtype == DType::FP16 || low_dtype == DType::BF16, "amp: the type is {}, expected fp16 or bf16",
-           low_dtype);
+  TR_CHECK(low_dtype == DType::FP16 || low_dtype == DType::BF16,
+           "amp: the type is {}, expected fp16 or bf16", low_dtype);
   values_.low_dtype = low_dtype;
   return *this;
 }
@@ -111,7 +112,9 @@ GlobalSetting& GlobalSetting::accumulate_steps(int n) {
   return *this;
 }
 
-GlobalSetting& GlobalSetting::input_resolution(int n) { return train_resolution(n).val_resolution(n); }
+GlobalSetting& GlobalSetting::input_resolution(int n) {
+  return train_resolution(n).val_resolution(n);
+}
 
 GlobalSetting& GlobalSetting::train_resolution(int n) {
   TR_CHECK(n >= 1, "train_resolution is {}, expected at least 1", n);
@@ -149,13 +152,15 @@ PreprocessorSetting& PreprocessorSetting::download(bool on) {
 }
 
 PreprocessorSetting& PreprocessorSetting::load_workers(int n) {
-  TR_CHECK(n >= 0 && n <= 1024, "load_workers is {}, expected 0 (chosen from the cores) to 1024", n);
+  TR_CHECK(n >= 0 && n <= 1024, "load_workers is {}, expected 0 (chosen from the cores) to 1024",
+           n);
   values_.load_workers = n;
   return *this;
 }
 
 PreprocessorSetting& PreprocessorSetting::preprocess_workers(int n) {
-  TR_CHECK(n >= 0 && n <= 1024, "preprocess_workers is {}, expected 0 (chosen from the cores) to 1024", n);
+  TR_CHECK(n >= 0 && n <= 1024,
+           "preprocess_workers is {}, expected 0 (chosen from the cores) to 1024", n);
   values_.preprocess_workers = n;
   return *this;
 }
@@ -170,12 +175,14 @@ PreprocessorSetting& PreprocessorSetting::normalization(NormMode mode) {
   return *this;
 }
 
-PreprocessorSetting& PreprocessorSetting::normalization(std::vector<float> mean, std::vector<float> std) {
+PreprocessorSetting& PreprocessorSetting::normalization(std::vector<float> mean,
+                                                        std::vector<float> std) {
   TR_CHECK(!mean.empty() && mean.size() == std.size(),
            "normalization: {} means and {} standard deviations, expected one of each per channel",
            mean.size(), std.size());
   for (const float s : std) {
-    TR_CHECK(std::isfinite(s) && s > 0, "normalization: a standard deviation is {}, must be positive", s);
+    TR_CHECK(std::isfinite(s) && s > 0,
+             "normalization: a standard deviation is {}, must be positive", s);
   }
   values_.normalization = Normalization(std::move(mean), std::move(std));
   return *this;

@@ -23,10 +23,11 @@ namespace tr {
 
 class DeepLearningTask;
 
-/// Functions that a run calls between steps; they may call fetch(), cancel(), save_weights() of the task.
+/// Functions that a run calls between steps; they may call fetch(), cancel(), save_weights() of the
+/// task.
 struct Callbacks {
-  /// After each optimizer step: its 1-based number over the whole run, mean loss of its batch, its lr. A step
-  /// waits for it, and loss is measured at each step as long as it is set.
+  /// After each optimizer step: its 1-based number over the whole run, mean loss of its batch, its
+  /// lr. A step waits for it, and loss is measured at each step as long as it is set.
   std::function<void(DeepLearningTask&, std::int64_t step, double loss, double lr)> on_step;
   /// After each epoch, its validation included.
   std::function<void(DeepLearningTask&, const EpochRecord&)> on_epoch;
@@ -35,9 +36,9 @@ struct Callbacks {
 enum class ClipKind : std::uint8_t { NORM, VALUE };
 enum class WeightKind : std::uint8_t { CURRENT, EMA };
 
-/// Trains, evaluates and applies one model. Setters are legal before compile(), which snapshots the session,
-/// applies TR_OVERRIDE, checks everything and takes all memory; run() and the rest are legal after it.
-/// docs/configuration.md lists every option with its key.
+/// Trains, evaluates and applies one model. Setters are legal before compile(), which snapshots the
+/// session, applies TR_OVERRIDE, checks everything and takes all memory; run() and the rest are
+/// legal after it. docs/configuration.md lists every option with its key.
 class TR_API DeepLearningTask {
  public:
   DeepLearningTask();
@@ -52,32 +53,35 @@ class TR_API DeepLearningTask {
   DeepLearningTask& initializer(const Initializer& initializer);
   /// @throws InvalidArgument  n < 1.
   DeepLearningTask& total_epochs(int n);
-  /// Validates after epochs e (1-based) with e >= offset and (e - offset) divisible by interval, and after the
-  /// last one. @throws InvalidArgument  interval < 1 or offset < 0.
+  /// Validates after epochs e (1-based) with e >= offset and (e - offset) divisible by interval,
+  /// and after the last one. @throws InvalidArgument  interval < 1 or offset < 0.
   DeepLearningTask& validate_every(int interval, int offset = 0);
-  /// Ends the run once top-1 (a fraction) reaches the threshold. @throws InvalidArgument  outside (0, 1].
+  /// Ends the run once top-1 (a fraction) reaches the threshold. @throws InvalidArgument  outside
+  /// (0, 1].
   DeepLearningTask& early_stop_by_top1(double threshold);
   /// Columns of the epoch table.
   DeepLearningTask& metrics(Metric columns);
-  /// Scales the gradient to a global norm of at most `limit`, or clamps each element to [-limit, limit];
-  /// acts on unscaled, reduced gradients. @throws InvalidArgument  limit <= 0.
+  /// Scales the gradient to a global norm of at most `limit`, or clamps each element to [-limit,
+  /// limit]; acts on unscaled, reduced gradients. @throws InvalidArgument  limit <= 0.
   DeepLearningTask& grad_clip(float limit, ClipKind kind = ClipKind::NORM);
-  /// Averages weights, e = decay * e + (1 - decay) * w per update; validation then uses the average.
+  /// Averages weights, e = decay * e + (1 - decay) * w per update; validation then uses the
+  /// average.
   /// @throws InvalidArgument  decay outside (0, 1).
   DeepLearningTask& use_ema(float decay = 0.999f);
   /// Keeps the weights of the best epoch as `path` (safetensors).
   DeepLearningTask& save_best(const std::string& path);
-  /// Writes a full checkpoint into `folder` every `epochs` epochs and at the end, and on SIGTERM and SIGINT;
-  /// the newest `keep_last` and the best one stay. @throws InvalidArgument  a number < 1.
+  /// Writes a full checkpoint into `folder` every `epochs` epochs and at the end, and on SIGTERM
+  /// and SIGINT; the newest `keep_last` and the best one stay. @throws InvalidArgument  a number
+  /// < 1.
   DeepLearningTask& save_every(const std::string& folder, int epochs = 1, int keep_last = 2);
-  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`); without one the run
-  /// starts afresh, announced. On a finished run, run() returns that run's result.
+  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`); without
+  /// one the run starts afresh, announced. On a finished run, run() returns that run's result.
   DeepLearningTask& resume(const std::string& folder = "");
-  /// Weights that training starts from. Strict: names and shapes must match exactly, unless `strict` is off
-  /// (then what matches is loaded, and the rest is listed).
+  /// Weights that training starts from. Strict: names and shapes must match exactly, unless
+  /// `strict` is off (then what matches is loaded, and the rest is listed).
   DeepLearningTask& load_weights(const std::string& path, bool strict = true);
-  /// Parameters whose name starts with the prefix are not trained. @throws InvalidArgument  at compile():
-  /// no parameter does.
+  /// Parameters whose name starts with the prefix are not trained. @throws InvalidArgument  at
+  /// compile(): no parameter does.
   DeepLearningTask& freeze(const std::string& prefix);
   /// JSON lines: one a step every `every_steps` (0: none), one an epoch.
   DeepLearningTask& log_file(const std::string& path, int every_steps = 0);
@@ -86,12 +90,14 @@ class TR_API DeepLearningTask {
   DeepLearningTask& session(const Session& session);
   /// Data from memory or of the user's own Dataset class, instead of a named set.
   DeepLearningTask& dataset(const DatasetPair& data);
-  /// One `key=value` of docs/configuration.md; wins over setters and settings, loses to TR_OVERRIDE.
-  /// @throws InvalidArgument  an unknown key (the message gives the nearest one) or a value that cannot be read.
+  /// One `key=value` of docs/configuration.md; wins over setters and settings, loses to
+  /// TR_OVERRIDE.
+  /// @throws InvalidArgument  an unknown key (the message gives the nearest one) or a value that
+  /// cannot be read.
   DeepLearningTask& set(const std::string& key, const std::string& value);
 
-  /// Checks the model first (shapes, kernels), then data and transforms, then compiles every variant and
-  /// takes all memory. `info` says what of the result is logged.
+  /// Checks the model first (shapes, kernels), then data and transforms, then compiles every
+  /// variant and takes all memory. `info` says what of the result is logged.
   /// @throws InvalidArgument, Unsupported, DataError, OutOfMemory, DeviceError
   DeepLearningTask& compile(CompileInfo info = CompileInfo::ARCH_PLAN);
 
@@ -99,12 +105,14 @@ class TR_API DeepLearningTask {
   TrainingResult run();
   /// Loss and accuracy on the validation set, of the averaged weights where EMA is on.
   EvalResult evaluate();
-  /// The model's outputs for a batch of samples: [n, ...] as the network sees them (floating, normalised), any n.
+  /// The model's outputs for a batch of samples: [n, ...] as the network sees them (floating,
+  /// normalised), any n.
   Tensor predict(const Tensor& batch);
   /// predict() for UINT8 images [n, H, W, C]: through the validation transforms first.
   Tensor predict_images(const Tensor& images);
-  /// Copy of a tensor by name: a parameter ("0.weight", in file layout), "ema/0.weight", "loss_scale",
-  /// "counters", or any tensor of the training step, which then runs up to it once more on the last batch.
+  /// Copy of a tensor by name: a parameter ("0.weight", in file layout), "ema/0.weight",
+  /// "loss_scale", "counters", or any tensor of the training step, which then runs up to it once
+  /// more on the last batch.
   Tensor fetch(const std::string& name);
   /// Writes the weights as safetensors under PyTorch's names and layouts.
   void save_weights(const std::string& path, WeightKind kind = WeightKind::CURRENT) const;
@@ -118,8 +126,8 @@ class TR_API DeepLearningTask {
   double compile_ms() const;
   /// The set that is used: "mnist", "procedural", "memory" ...; after compile().
   std::string data_name() const;
-  /// Name of the first tensor, in the order of the step, that is not finite for the batch that ran last, with
-  /// its layer and place; empty if all are. Runs the step's nodes again.
+  /// Name of the first tensor, in the order of the step, that is not finite for the batch that ran
+  /// last, with its layer and place; empty if all are. Runs the step's nodes again.
   std::string find_nan();
 
   struct Impl;

@@ -12,7 +12,8 @@ namespace tr {
 struct ProgressEvent {
   enum class Kind {
     TICK,   // several times a second, from a timer thread: the line under way
-    EPOCH,  // once per epoch: a row of the epoch table (the first one is preceded by the table's head)
+    EPOCH,  // once per epoch: a row of the epoch table (the first one is preceded by the table's
+            // head)
     NOTE    // a sentence: configuration, what was resumed, where files lie
   };
   Kind kind = Kind::TICK;
@@ -22,8 +23,9 @@ struct ProgressEvent {
 /// Receives the progress of every task, one call at a time.
 using ProgressSink = std::function<void(const ProgressEvent&)>;
 
-/// Replaces the sink; returns the former one. The default writes to standard error: on a terminal ticks
-/// overwrite each other, in a file one tick in ten seconds gets a line. An empty sink silences progress.
+/// Replaces the sink; returns the former one. The default writes to standard error: on a terminal
+/// ticks overwrite each other, in a file one tick in ten seconds gets a line. An empty sink
+/// silences progress.
 TR_API ProgressSink set_progress_sink(ProgressSink sink);
 
 }  // namespace tr

@@ -9,14 +9,14 @@ namespace tr {
 
 /// What one epoch gave. Accuracies are fractions in [0, 1]; -1: not measured in this epoch.
 struct EpochRecord {
-  int epoch = 0;               // 1-based
-  double train_loss = 0;       // mean over the samples of the steps that were not skipped
+  int epoch = 0;          // 1-based
+  double train_loss = 0;  // mean over the samples of the steps that were not skipped
   double val_loss = -1;
-  double top1 = -1;            // validation; of the averaged weights where EMA is on
+  double top1 = -1;  // validation; of the averaged weights where EMA is on
   double top5 = -1;
-  double lr = 0;               // of the epoch's last step
-  double images_per_s = 0;     // training samples over the training phase's time
-  double data_wait_ms = 0;     // time in which a step waited for its batch, whole epoch
+  double lr = 0;            // of the epoch's last step
+  double images_per_s = 0;  // training samples over the training phase's time
+  double data_wait_ms = 0;  // time in which a step waited for its batch, whole epoch
   double train_top1 = -1;
   std::int64_t skipped_steps = 0;  // a gradient was not finite
 };
@@ -24,23 +24,23 @@ struct EpochRecord {
 /// What run() returns.
 struct TrainingResult {
   double best_top1 = 0;
-  double best_top5 = 0;        // of the same epoch
-  int best_epoch = -1;         // 1-based; -1: nothing was validated
+  double best_top5 = 0;  // of the same epoch
+  int best_epoch = -1;   // 1-based; -1: nothing was validated
   std::vector<EpochRecord> history;
-  double images_per_s = 0;     // over the training phases of all epochs of this run
-  double total_s = 0;          // of this call
-  std::int64_t peak_bytes = 0; // the arenas of all ranks
+  double images_per_s = 0;      // over the training phases of all epochs of this run
+  double total_s = 0;           // of this call
+  std::int64_t peak_bytes = 0;  // the arenas of all ranks
   std::string weights_sha256;
   std::string tuning_sha256;
-  bool cancelled = false;      // cancel() or a signal ended it before its last epoch
-  std::string log_path;        // empty: no file
-  std::string checkpoint_path; // the last one written; empty: none
+  bool cancelled = false;       // cancel() or a signal ended it before its last epoch
+  std::string log_path;         // empty: no file
+  std::string checkpoint_path;  // the last one written; empty: none
 };
 
 /// What evaluate() returns.
 struct EvalResult {
   double loss = 0;
-  double top1 = -1;            // -1: the loss is not one of classes
+  double top1 = -1;  // -1: the loss is not one of classes
   double top5 = -1;
   std::int64_t num_samples = 0;
 };

@@ -22,54 +22,63 @@ struct DeviceSetting {
 
   /// Reads "cpu", "cuda", "cuda:0" or "cuda:0,2-3". @throws InvalidArgument  any other text.
   TR_API static DeviceSetting parse(const std::string& text);
-  /// Reads the list of use_gpu: "0", "0,1", "0-7", "0,2-3". @throws InvalidArgument  naming what is wrong.
+  /// Reads the list of use_gpu: "0", "0,1", "0-7", "0,2-3". @throws InvalidArgument  naming what is
+  /// wrong.
   TR_API static DeviceSetting parse_gpus(const std::string& ids);
   /// "", "cpu", "cuda:0,2".
   TR_API std::string str() const;
 };
 
-/// What all parts of a run share. Setters check their own value and return the object; whatever depends on
-/// several of them is checked by compile(), which takes a snapshot. Nothing here starts anything.
+/// What all parts of a run share. Setters check their own value and return the object; whatever
+/// depends on several of them is checked by compile(), which takes a snapshot. Nothing here starts
+/// anything.
 class TR_API GlobalSetting {
  public:
   /// Devices by physical index, "0", "0,1", "0-7"; without argument every visible one.
-  /// @throws InvalidArgument  the list cannot be read. Missing devices are an error of compile(), never the CPU.
+  /// @throws InvalidArgument  the list cannot be read. Missing devices are an error of compile(),
+  /// never the CPU.
   GlobalSetting& use_gpu(const std::string& ids = "");
   GlobalSetting& use_cpu();
   /// Mixed precision: fp16 with loss scaling, or off.
   GlobalSetting& amp(bool on);
-  /// Mixed precision in FP16 (with loss scaling) or BF16 (without). @throws InvalidArgument  another type.
+  /// Mixed precision in FP16 (with loss scaling) or BF16 (without). @throws InvalidArgument another
+  /// type.
   GlobalSetting& amp(DType low_dtype);
   /// TF32 in fp32 matrix products; on the CPU it has no effect, which compile() says.
   GlobalSetting& use_tf32(bool on = true);
   GlobalSetting& manual_seed(std::uint64_t seed);
   /// Off allows kernels whose results vary between runs; the CPU has none.
   GlobalSetting& deterministic(bool on = true);
-  /// Samples of one optimizer step over all ranks and micro-batches. @throws InvalidArgument  n < 1.
+  /// Samples of one optimizer step over all ranks and micro-batches. @throws InvalidArgument  n
+  /// < 1.
   GlobalSetting& global_batch_size(std::int64_t n);
   /// Samples of one micro-batch of one rank. @throws InvalidArgument  n < 1.
   GlobalSetting& local_batch_size(std::int64_t n);
-  /// Micro-batches whose gradients are summed before one optimizer step. @throws InvalidArgument  n < 1.
+  /// Micro-batches whose gradients are summed before one optimizer step. @throws InvalidArgument  n
+  /// < 1.
   GlobalSetting& accumulate_steps(int n);
-  /// Both resolutions at once: the side of the square that the network sees. @throws InvalidArgument  n < 1.
+  /// Both resolutions at once: the side of the square that the network sees. @throws
+  /// InvalidArgument  n < 1.
   GlobalSetting& input_resolution(int n);
   GlobalSetting& train_resolution(int n);
   GlobalSetting& val_resolution(int n);
-  /// Compute threads of each CPU rank; 0: shared out over the processor's cores. @throws InvalidArgument  n < 0.
+  /// Compute threads of each CPU rank; 0: shared out over the processor's cores. @throws
+  /// InvalidArgument  n < 0.
   GlobalSetting& threads(int n);
-  /// Ranks as threads of this process, each with an arena of its own. @throws InvalidArgument  n < 1.
+  /// Ranks as threads of this process, each with an arena of its own. @throws InvalidArgument  n
+  /// < 1.
   GlobalSetting& cpu_ranks(int n);
 
   struct Values {
     DeviceSetting device;
-    std::optional<DType> low_dtype;   // amp
+    std::optional<DType> low_dtype;  // amp
     bool tf32 = false;
     std::uint64_t seed = 0;
     bool deterministic = true;
     std::int64_t global_batch_size = 0;  // 0: unset
     std::int64_t local_batch_size = 0;   // 0: unset
     int accumulate_steps = 1;
-    int train_resolution = 0;            // 0: what the transforms give
+    int train_resolution = 0;  // 0: what the transforms give
     int val_resolution = 0;
     int threads = 0;
     int cpu_ranks = 1;
@@ -96,7 +105,8 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& preprocess_workers(int n);
   PreprocessorSetting& cpu_binding(bool on = true);
   PreprocessorSetting& normalization(NormMode mode);
-  /// y = (x / 255 - mean[c]) / std[c]. @throws InvalidArgument  lengths differ, or a std is not positive.
+  /// y = (x / 255 - mean[c]) / std[c]. @throws InvalidArgument  lengths differ, or a std is not
+  /// positive.
   PreprocessorSetting& normalization(std::vector<float> mean, std::vector<float> std);
   /// Steps in the order in which they are applied; replaces former ones.
   template <typename... Steps>
@@ -119,7 +129,8 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& shuffle_train(bool on = true);
   PreprocessorSetting& drop_last(bool on = true);
   PreprocessorSetting& bad_sample_policy(BadSamplePolicy policy);
-  /// Validates what is set and does nothing else. @throws InvalidArgument  naming the option and its value.
+  /// Validates what is set and does nothing else. @throws InvalidArgument  naming the option and
+  /// its value.
   void commit() const;
 
   struct Values {
@@ -146,7 +157,8 @@ class TR_API PreprocessorSetting {
   Values values_;
 };
 
-/// The settings of one or several tasks. A task uses the default session unless it is given another.
+/// The settings of one or several tasks. A task uses the default session unless it is given
+/// another.
 struct Session {
   GlobalSetting global;
   PreprocessorSetting preprocessor;
@@ -154,7 +166,8 @@ struct Session {
 
 /// The session behind GLOBAL_SETTING and PREPROCESSOR_SETTING.
 TR_API Session& default_session();
-/// Puts every setting of the default session back to its default. Tasks that are compiled keep theirs.
+/// Puts every setting of the default session back to its default. Tasks that are compiled keep
+/// theirs.
 TR_API void reset_session();
 
 }  // namespace tr

@@ -23,12 +23,13 @@ struct OpCall {
 
 struct TaskDevice {
   DeviceKind kind = DeviceKind::CPU;
-  int num_threads = 0;           // CPU compute threads; 0: the processor's cores
+  int num_threads = 0;  // CPU compute threads; 0: the processor's cores
 };
 
 /// Memory, graphs and their execution, in three phases: PLANNING (alloc) -> finalize_memory() ->
-/// MEMORY_LOCKED (add_graph) -> compile() -> COMPILED (transfer, fill, run, fetch). A call in another
-/// phase throws InvalidArgument that names both. What a task may call is decided by its subclass.
+/// MEMORY_LOCKED (add_graph) -> compile() -> COMPILED (transfer, fill, run, fetch). A call in
+/// another phase throws InvalidArgument that names both. What a task may call is decided by its
+/// subclass.
 class TR_API TaskBase {
  public:
   explicit TaskBase(TaskDevice device = {});
@@ -46,8 +47,10 @@ class TR_API TaskBase {
   /// PLANNING -> MEMORY_LOCKED.
   void finalize_memory();
   /// MEMORY_LOCKED: a named row of ops, run in order; each op's shape rule is checked here.
-  /// @throws InvalidArgument  the name is taken, an op or attribute is unknown, a tensor is of another task,
-  ///                          or the shape rule is broken. @throws Unsupported  no kernel takes the op.
+  /// @throws InvalidArgument  the name is taken, an op or attribute is unknown, a tensor is of
+  /// another task,
+  ///                          or the shape rule is broken. @throws Unsupported  no kernel takes the
+  ///                          op.
   void add_graph(const std::string& name, const std::vector<OpCall>& ops);
   /// MEMORY_LOCKED -> COMPILED: lowers every graph, takes the arena (zero-filled).
   void compile();
@@ -86,15 +89,16 @@ class TR_API SimpleTask : public TaskBase {
   using TaskBase::transfer;
 };
 
-/// Runs one op on given tensors through the same lowering and executor as a model: the outputs, then the
-/// final bytes of each input that the op also writes (in the order of its definition; the given tensors
-/// themselves stay as they are). An empty Tensor stands for a missing optional input.
-/// @throws InvalidArgument  unknown op or attribute, broken shape rule. @throws Unsupported  no kernel.
+/// Runs one op on given tensors through the same lowering and executor as a model: the outputs,
+/// then the final bytes of each input that the op also writes (in the order of its definition; the
+/// given tensors themselves stay as they are). An empty Tensor stands for a missing optional input.
+/// @throws InvalidArgument  unknown op or attribute, broken shape rule. @throws Unsupported  no
+/// kernel.
 TR_API std::vector<Tensor> run_op(const std::string& op, const std::vector<Tensor>& inputs,
                                   Attrs attrs = {}, TaskDevice device = {});
 
-/// Runs an op and its gradient rule: one gradient for each input, an empty Tensor where there is none.
-/// `douts[i]` is the gradient of output i; an empty one means that none reaches it.
+/// Runs an op and its gradient rule: one gradient for each input, an empty Tensor where there is
+/// none. `douts[i]` is the gradient of output i; an empty one means that none reaches it.
 /// @throws Unsupported  the op is not differentiable. Otherwise as run_op.
 TR_API std::vector<Tensor> grad_op(const std::string& op, const std::vector<Tensor>& inputs,
                                    Attrs attrs, const std::vector<Tensor>& douts,

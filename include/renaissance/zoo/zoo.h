@@ -16,7 +16,7 @@ namespace tr::zoo {
 struct Model {
   std::string name;
   BluePrint blueprint;
-  Shape input;         // of one sample, [H, W, C]
+  Shape input;  // of one sample, [H, W, C]
   int num_classes = 0;
 };
 
@@ -28,9 +28,9 @@ TR_API Model make_model(const std::string& name);
 /// A complete training: model, data, augmentation, optimizer, schedule.
 struct Recipe {
   std::string name;
-  std::string summary;       // one sentence
-  std::string model;         // name in model_names()
-  std::string dataset;       // name of its set
+  std::string summary;  // one sentence
+  std::string model;    // name in model_names()
+  std::string dataset;  // name of its set
 };
 
 /// "mnist-mlp", "mnist-mlp-plain".
