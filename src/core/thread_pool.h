@@ -33,7 +33,8 @@ class ThreadPool {
 
   int num_threads() const;
   /// Runs tasks 0 .. num_tasks-1 and returns when all are done. Allocates nothing. An exception of a task
-  /// is rethrown here (the first one) after the others have ended. Not reentrant.
+  /// is rethrown here (the lowest task's) after all tasks have ended. Not reentrant: a call from inside a
+  /// task, or from two threads at once, is an InternalError.
   void run(std::int64_t num_tasks, TaskRef task);
 
   template <typename F>

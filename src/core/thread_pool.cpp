@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/thread_pool.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+
+namespace tr {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// A step's parallel regions follow each other within microseconds: first spin, then offer the core to
+// others between looks, at last sleep.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+constexpr auto kYieldTime = std::chrono::microseconds(1000);
+constexpr int kPausesPerLook = 32;
+
+inline void cpu_pause() { __builtin_ia32_pause(); }
+
+// The kernel's wait and wake on a 32-bit word; a wait may end early, callers look again.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+void futex_wake(std::atomic<std::uint32_t>& word, int num_threads) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, num_threads, nullptr, nullptr, 0);
+}
+
+/// Waits a while for ready(); false if it did not come true.
+template <typename Ready>
+bool spin_until(Ready ready) {
+  if (ready()) return true;
+  const auto start = SteadyClock::now();
+  while (true) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      cpu_pause();
+      if (ready()) return true;
+    }
+    const auto waited = SteadyClock::now() - start;
+    if (waited > kYieldTime) return false;
+    if (waited > kSpinTime) sched_yield();
+  }
+}
+
+}  // namespace
+
+// `remaining` is the whole state of a job that threads compete for: whoever lowers it owns one task. The
+// fields `task` and `num_tasks` are read only by an owner; run() cannot return, hence not change them,
+// before every owner has reported, so a thread that arrives late finds no task and touches nothing.
+struct ThreadPool::Impl {
+  alignas(64) std::atomic<std::uint64_t> remaining{0};   // unclaimed tasks
+  alignas(64) std::atomic<std::uint64_t> unfinished{0};  // tasks not yet reported
+  alignas(64) std::atomic<std::uint32_t> wake{0};        // futex of sleeping workers
+  std::atomic<int> num_sleeping{0};
+  std::atomic<std::uint32_t> finished{0};  // futex of the sleeping caller
+  std::atomic<bool> caller_sleeps{false};
+  std::atomic<bool> stop{false};
+  std::atomic<bool> running{false};
+
+  const TaskRef* task = nullptr;
+  std::uint64_t num_tasks = 0;
+
+  std::mutex failure_mutex;
+  std::exception_ptr failure;
+  std::uint64_t failed_task = 0;
+
+  std::vector<std::thread> workers;
+
+  void call(const TaskRef& f, std::uint64_t index, int thread) noexcept {
+    try {
+      f(std::int64_t(index), thread);
+    } catch (...) {
+      // The lowest task's exception wins: the same message whatever the number of threads.
+      const std::lock_guard lock(failure_mutex);
+      if (!failure || index < failed_task) {
+        failure = std::current_exception();
+        failed_task = index;
+      }
+    }
+  }
+
+  void take_tasks(int thread) {
+    std::uint64_t done = 0;
+    std::uint64_t left = remaining.load(std::memory_order_relaxed);
+    while (left != 0) {
+      if (!remaining.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
+        continue;
+      }
+      call(*task, num_tasks - left, thread);
+      ++done;
+      left = remaining.load(std::memory_order_relaxed);
+    }
+    if (done != 0) report(done);
+  }
+
+  void report(std::uint64_t done) {
+    if (unfinished.fetch_sub(done, std::memory_order_seq_cst) != done) return;
+    if (!caller_sleeps.load(std::memory_order_seq_cst)) return;
+    finished.fetch_add(1, std::memory_order_release);
+    futex_wake(finished, 1);
+  }
+
+  void worker(int thread) {
+    const auto has_work = [this] {
+      return remaining.load(std::memory_order_relaxed) != 0 || stop.load(std::memory_order_relaxed);
+    };
+    while (true) {
+      if (!spin_until(has_work)) sleep_until_work();
+      if (stop.load(std::memory_order_acquire)) return;
+      take_tasks(thread);
+    }
+  }
+
+  void sleep_until_work() {
+    const std::uint32_t seen = wake.load(std::memory_order_acquire);
+    num_sleeping.fetch_add(1, std::memory_order_seq_cst);
+    // Either this look sees the new job, or run() sees this sleeper and raises `wake`.
+    if (remaining.load(std::memory_order_seq_cst) == 0 && !stop.load(std::memory_order_seq_cst)) {
+      futex_wait(wake, seen);
+    }
+    num_sleeping.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  void wake_sleepers() {
+    if (num_sleeping.load(std::memory_order_seq_cst) == 0) return;
+    wake.fetch_add(1, std::memory_order_release);
+    futex_wake(wake, std::numeric_limits<int>::max());
+  }
+
+  void shut_down() {
+    stop.store(true, std::memory_order_seq_cst);
+    wake_sleepers();
+    for (std::thread& w : workers) w.join();
+    workers.clear();
+  }
+
+  void wait_for_others() {
+    const auto all_reported = [this] { return unfinished.load(std::memory_order_acquire) == 0; };
+    while (!spin_until(all_reported)) {
+      const std::uint32_t seen = finished.load(std::memory_order_acquire);
+      caller_sleeps.store(true, std::memory_order_seq_cst);
+      if (unfinished.load(std::memory_order_seq_cst) != 0) {
+        futex_wait(finished, seen);
+      }
+      caller_sleeps.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  void run_shared(std::uint64_t count, const TaskRef& f) {
+    task = &f;
+    num_tasks = count;
+    unfinished.store(count, std::memory_order_relaxed);
+    remaining.store(count, std::memory_order_seq_cst);
+    wake_sleepers();
+    take_tasks(0);
+    wait_for_others();
+    task = nullptr;
+  }
+};
+
+ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
+  TR_CHECK(num_threads >= 1 && num_threads <= 1024,
+           "thread pool: num_threads is {}, expected 1 to 1024", num_threads);
+  // Signals are for the threads of the program, which know what to do with them.
+  sigset_t all, former;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &former);
+  std::string failure;
+  impl_->workers.reserve(std::size_t(num_threads - 1));
+  try {
+    for (int i = 1; i < num_threads; ++i) {
+      impl_->workers.emplace_back([impl = impl_.get(), i] { impl->worker(i); });
+      pthread_setname_np(impl_->workers.back().native_handle(), fmt::format("tr-cpu-{}", i).c_str());
+    }
+  } catch (const std::system_error& e) {
+    failure = e.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &former, nullptr);
+  if (failure.empty()) return;
+  const std::size_t num_started = impl_->workers.size();
+  impl_->shut_down();
+  throw_as<DeviceError>("thread pool: the system started {} of {} threads: {}", num_started,
+                        num_threads - 1, failure);
+}
+
+ThreadPool::~ThreadPool() { impl_->shut_down(); }
+
+int ThreadPool::num_threads() const { return int(impl_->workers.size()) + 1; }
+
+void ThreadPool::run(std::int64_t num_tasks, TaskRef task) {
+  TR_ASSERT(num_tasks >= 0);
+  TR_ASSERT(!impl_->running.exchange(true, std::memory_order_acquire));  // not reentrant
+  if (num_tasks > 1 && !impl_->workers.empty()) {
+    impl_->run_shared(std::uint64_t(num_tasks), task);
+  } else {
+    for (std::uint64_t i = 0; i < std::uint64_t(num_tasks); ++i) impl_->call(task, i, 0);
+  }
+  const std::exception_ptr failure = std::exchange(impl_->failure, nullptr);
+  impl_->running.store(false, std::memory_order_release);
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace tr
