@@ -12,8 +12,8 @@
 
 namespace tr {
 
-/// "1.53 GiB", "196.0 MiB", "512 B".
-std::string format_bytes(std::int64_t bytes);
+/// "features.3.conv": how messages call a node.
+std::string node_name(const LoweredNode& node);
 
 struct LargestTensor {
   std::string name;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/plan_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "core/human.h"
+
+namespace tr {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string region_line(const Region& r) {
+  const bool transient = !is_persistent(r.role);
+  return fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
+                     transient ? "any" : name_of(r.dtype), r.bucket, r.offset, r.bytes, format_bytes(r.bytes));
+}
+
+}  // namespace
+
+std::string node_name(const LoweredNode& node) {
+  return node.layer.empty() ? node.op : node.layer + "." + node.op;
+}
+
+double PlanReport::ratio() const {
+  return lower_bound_bytes == 0 ? 1.0 : double(transient_bytes) / double(lower_bound_bytes);
+}
+
+std::string PlanReport::text() const {
+  std::string text = fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}\n", "region", "dtype", "bucket", "offset", "bytes");
+  for (const Region& r : regions) text += region_line(r);
+  text += fmt::format("  peak {} = persistent {} + transient {} (lower bound {}, ratio {:.3f})\n",
+                      format_bytes(peak_bytes), format_bytes(persistent_bytes), format_bytes(transient_bytes),
+                      format_bytes(lower_bound_bytes), ratio());
+  if (!largest.empty()) {
+    text += fmt::format("  largest tensors at the peak (step {} of {}, \"{}\"):\n", step, num_steps, step_name);
+  }
+  for (const LargestTensor& t : largest) {
+    text += fmt::format("  {:>10}  {}  {}  live {}..{}\n", format_bytes(t.bytes), t.type, t.name, t.first_use,
+                        t.last_use);
+  }
+  text += "  by the articles' names:\n";
+  for (const NamedRegion& r : article_names) {
+    text += fmt::format("  {:<22} {:>14}  {}\n", r.name, r.bytes, format_bytes(r.bytes));
+  }
+  return text;
+}
+
+std::string PlanReport::json() const {
+  Json json;
+  json["peak_bytes"] = peak_bytes;
+  json["persistent_bytes"] = persistent_bytes;
+  json["transient_bytes"] = transient_bytes;
+  json["lower_bound_bytes"] = lower_bound_bytes;
+  json["peak"] = {{"step", step}, {"steps", num_steps}, {"name", step_name}};
+  json["regions"] = Json::array();
+  for (const Region& r : regions) {
+    json["regions"].push_back({{"role", is_persistent(r.role) ? name_of(r.role) : "transient"},
+                               {"dtype", name_of(r.dtype)},
+                               {"bucket", r.bucket},
+                               {"offset", r.offset},
+                               {"bytes", r.bytes}});
+  }
+  json["article_regions"] = Json::array();
+  for (const NamedRegion& r : article_names) {
+    json["article_regions"].push_back({{"name", r.name}, {"bytes", r.bytes}, {"tensors", r.num_tensors}});
+  }
+  json["largest"] = Json::array();
+  for (const LargestTensor& t : largest) {
+    const auto dims = t.type.shape.dims();
+    json["largest"].push_back({{"name", t.name},
+                               {"dtype", name_of(t.type.dtype)},
+                               {"shape", std::vector<std::int64_t>(dims.begin(), dims.end())},
+                               {"bytes", t.bytes},
+                               {"first_use", t.first_use},
+                               {"last_use", t.last_use}});
+  }
+  return json.dump(2);
+}
+
+PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arch, const ArenaPlan& plan) {
+  TR_ASSERT(!graphs.empty() && graphs.size() == plan.variants.size());
+  PlanReport report;
+  report.regions = plan.regions;
+  report.peak_bytes = plan.peak_bytes();
+  report.persistent_bytes = plan.persistent_bytes;
+  report.transient_bytes = plan.transient_bytes;
+  for (const LoweredGraph& graph : graphs) {
+    report.lower_bound_bytes = std::max(report.lower_bound_bytes, transient_lower_bound(graph));
+  }
+  const auto largest = std::max_element(
+      plan.variants.begin(), plan.variants.end(),
+      [](const MemoryPlan& a, const MemoryPlan& b) { return a.transient_bytes < b.transient_bytes; });
+  report.variant = int(largest - plan.variants.begin());
+  const LoweredGraph& graph = graphs[std::size_t(report.variant)];
+  report.num_steps = int(graph.nodes.size());
+  report.step = peak_node(*largest);
+  if (report.step >= 0) report.step_name = node_name(graph.nodes[std::size_t(report.step)]);
+  for (const Placement& p : live_at_peak(graph, *largest)) {
+    const LoweredTensor& t = graph.tensor(p.tensor);
+    report.largest.push_back({t.name, t.type, t.bytes, p.first_use, p.last_use});
+  }
+  for (NamedRegion& r : article_regions(graph, arch, plan, report.variant)) {
+    if (r.bytes > 0) report.article_names.push_back(std::move(r));
+  }
+  return report;
+}
+
+std::int64_t largest_batch(std::int64_t budget_bytes,
+                           const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch,
+                           std::int64_t limit) {
+  TR_CHECK(limit >= 1, "largest_batch: the limit is {}, expected at least 1", limit);
+  const auto fits = [&](std::int64_t batch) { return peak_of_batch(batch) <= budget_bytes; };
+  if (!fits(1)) return 0;
+  std::int64_t good = 1, bad = 2;
+  while (bad <= limit && fits(bad)) {
+    good = bad;
+    bad *= 2;
+  }
+  bad = std::min(bad, limit + 1);
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace tr
