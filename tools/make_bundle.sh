@@ -37,6 +37,7 @@ for program in "$out"/bin/*; do ldd "$program"; done | awk '$2 == "=>" { print $
     fi
   done
 cp LICENSE "$out/LICENSES/renaissance.txt"
+touch "$out/.renaissance-root"  # programs look for data/ in the folder that holds it
 
 # A recipe is built into the command; its file is the shortest way to start it.
 mkdir -p "$out/recipes"
