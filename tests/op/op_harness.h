@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "renaissance/graph/attrs.h"
+#include "renaissance/tensor/tensor.h"
+#include "support/reference.h"
+
+namespace tr::test {
+
+/// A call that must throw an Error whose message has all `words`.
+struct Refusal {
+  std::string name;
+  std::vector<Tensor> inputs;
+  Attrs attrs;
+  std::vector<std::string> words;
+};
+
+/// One op on given inputs. Everything that every op must hold is checked from this.
+struct OpCase {
+  std::string name;  // of the test: letters, digits and underscores
+  std::string op;
+  Attrs attrs;
+  std::vector<Tensor> inputs;       // floating ones in FP32; an empty Tensor is a missing one
+  Function forward;                 // first output in double, by the formula
+  std::vector<int> differentiable;  // inputs that have a gradient
+  std::vector<int> low;             // inputs that are cast to the tested dtype
+  std::vector<DType> dtypes = {DType::FP32, DType::FP16, DType::BF16};
+  std::int64_t summed = 1;  // longest sum of the op or of its gradient
+  double scale = 1;         // bound of the summed terms
+  std::vector<Refusal> refusals;
+};
+
+// The claims, one function each, so that a deliberately wrong op can be shown to fail them.
+
+/// The output equals the reference in double.
+testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype);
+/// Every gradient equals central differences of the reference in double; inputs that are not
+/// differentiable get none.
+testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype);
+/// 1, 2, 3 and 5 compute threads give the same bytes, forward and backward.
+testing::AssertionResult same_bytes_for_thread_counts(const OpCase& c, DType dtype);
+/// The op with relu after it, launched as one graph, twice, and as two graphs, gives the same
+/// bytes.
+testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype);
+/// Each of the case's wrong inputs is refused with its words.
+testing::AssertionResult refuses_wrong_input(const OpCase& c);
+
+/// The case's inputs as they are tested for `dtype`.
+std::vector<Tensor> inputs_for(const OpCase& c, DType dtype);
+
+// All cases, by family.
+std::vector<OpCase> elementwise_cases();
+std::vector<OpCase> linear_cases();
+std::vector<OpCase> shape_cases();
+std::vector<OpCase> loss_cases();
+std::vector<OpCase> all_cases();
+
+}  // namespace tr::test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "op/op_harness.h"
+
+namespace tr::test {
+namespace {
+
+OpCase add_case(const std::string& name, const Shape& a, const Shape& b) {
+  OpCase c{.name = "add_" + name, .op = "add"};
+  c.inputs = {Tensor::uniform(a, -1, 1, 1), Tensor::uniform(b, -1, 1, 2)};
+  c.forward = [](const std::vector<Array>& in) { return add(in[0], in[1]); };
+  c.differentiable = {0, 1};
+  c.low = {0, 1};
+  c.summed = a.num_elements() / b.num_elements();
+  c.refusals = {{"shapes that do not broadcast",
+                 {Tensor::zeros({4, 5}), Tensor::zeros({4, 3})},
+                 {},
+                 {"[4, 5]", "[4, 3]"}}};
+  return c;
+}
+
+OpCase reduce_case(const std::string& name, const Shape& x, const Shape& like) {
+  OpCase c{.name = "reduce_to_" + name, .op = "reduce_to"};
+  c.inputs = {Tensor::uniform(x, -1, 1, 1), Tensor::zeros(like)};
+  c.forward = [](const std::vector<Array>& in) { return reduce_to(in[0], in[1].shape); };
+  c.low = {0, 1};
+  c.summed = x.num_elements() / like.num_elements();
+  c.refusals = {
+      {"no sub-shape", {Tensor::zeros({4, 5}), Tensor::zeros({3})}, {}, {"[4, 5]", "[3]"}}};
+  return c;
+}
+
+OpCase concat_case(const std::string& name, std::int64_t axis, const std::vector<Shape>& shapes) {
+  OpCase c{.name = "concat_" + name, .op = "concat", .attrs = {{"axis", axis}}};
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    c.inputs.push_back(Tensor::uniform(shapes[i], -1, 1, i + 1));
+    c.differentiable.push_back(int(i));
+    c.low.push_back(int(i));
+  }
+  c.forward = [axis](const std::vector<Array>& in) { return concat(in, int(axis)); };
+  c.refusals = {{"another height",
+                 {Tensor::zeros({2, 3, 4}), Tensor::zeros({2, 5, 4})},
+                 {{"axis", std::int64_t(2)}},
+                 {"[2, 3, 4]", "[2, 5, 4]"}},
+                {"axis out of range",
+                 {Tensor::zeros({2, 3}), Tensor::zeros({2, 3})},
+                 {{"axis", std::int64_t(2)}},
+                 {"axis", "2"}}};
+  return c;
+}
+
+}  // namespace
+
+std::vector<OpCase> shape_cases() {
+  return {add_case("same", {4, 5}, {4, 5}),
+          add_case("row", {4, 5}, {5}),
+          add_case("column", {4, 5}, {4, 1}),
+          add_case("middle", {2, 3, 4}, {3, 1}),
+          add_case("one", {2, 3, 4}, {1}),
+          reduce_case("row", {37, 5}, {5}),
+          reduce_case("column", {4, 37}, {4, 1}),
+          reduce_case("middle", {6, 3, 7}, {3, 1}),
+          reduce_case("one", {6, 3, 7}, {1}),
+          concat_case("last", -1, {{5, 3}, {5, 4}}),
+          concat_case("three", 1, {{2, 1}, {2, 7}, {2, 2}}),
+          concat_case("middle", 1, {{2, 3, 4}, {2, 1, 4}}),
+          concat_case("image", 3, {{2, 3, 3, 2}, {2, 3, 3, 5}})};
+}
+
+}  // namespace tr::test
