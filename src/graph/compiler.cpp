@@ -9,18 +9,6 @@
 namespace tr {
 namespace {
 
-/// A model that needs an op without a kernel is refused before anything else is looked at.
-void check_kernels_exist(const ArchPlan& arch, const KernelOracle& oracle) {
-  for (const ArchLayer& layer : arch.layers) {
-    const OpDef& def = OpRegistry::instance().get(layer.op);
-    const bool is_view = !def.views.empty();
-    if (is_view || oracle.knows(layer.op)) continue;
-    throw_as<Unsupported>("{}: no {} kernel exists for this op\n  in layer \"{}\"{}", layer.op,
-                          oracle.device(), layer.name,
-                          layer.where.empty() ? "" : ", built at " + layer.where.str());
-  }
-}
-
 const ComputationGraph& logical_graph(CompileResult& result, const GraphSources& sources, const GraphKind& kind) {
   for (const auto& [known, graph] : result.logical) {
     if (known == kind) return graph;
@@ -69,6 +57,17 @@ std::vector<int> keep_distinct(CompileResult& result) {
 }
 
 }  // namespace
+
+void check_kernels_exist(const ArchPlan& arch, const KernelOracle& oracle) {
+  for (const ArchLayer& layer : arch.layers) {
+    const OpDef& def = OpRegistry::instance().get(layer.op);
+    const bool is_view = !def.views.empty();
+    if (is_view || oracle.knows(layer.op)) continue;
+    throw_as<Unsupported>("{}: no {} kernel exists for this op\n  in layer \"{}\"{}", layer.op,
+                          oracle.device(), layer.name,
+                          layer.where.empty() ? "" : ", built at " + layer.where.str());
+  }
+}
 
 CompileResult compile(const CompileRequest& request, const KernelOracle& oracle) {
   const OpRegistry::Seal seal;

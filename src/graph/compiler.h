@@ -141,6 +141,10 @@ struct CompileResult {
   GraphAtlas atlas;
 };
 
+/// Refuses a model that needs an op without a kernel; compile() asks it first.
+/// @throws Unsupported  naming the op, the layer and the user's line.
+void check_kernels_exist(const ArchPlan& arch, const KernelOracle& oracle);
+
 /// All stages in order. Seals the op registry meanwhile.
 CompileResult compile(const CompileRequest& request, const KernelOracle& oracle);
 
