@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "ops/rules.h"
+
+namespace tr {
+namespace {
+
+using ops::Ids;
+using ops::Types;
+
+/// Whether `small` becomes `large` by repeating axes of size 1 and axes missing at the front.
+bool broadcasts_to(const Shape& small, const Shape& large) {
+  const int missing = large.rank() - small.rank();
+  if (missing < 0) return false;
+  for (int i = 0; i < small.rank(); ++i) {
+    if (small[i] != 1 && small[i] != large[i + missing]) return false;
+  }
+  return true;
+}
+
+std::vector<TensorType> infer_add(const Attrs&, Types in) {
+  ops::check_floating("a", in[0]);
+  ops::check_dtype("b", in[1], in[0].dtype, "that of a");
+  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape), "b has shape {}, expected {} (that of a) or axes of size 1",
+           in[1].shape, in[0].shape);
+  return {in[0]};
+}
+
+/// The rule sees no shapes: reduce_to vanishes in lowering where b has the shape of a.
+std::vector<TensorId> gradient_add(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {dout[0], builder.add("reduce_to", {dout[0], node.inputs[1]})};
+}
+
+std::vector<TensorType> infer_reduce_to(const Attrs&, Types in) {
+  ops::check_floating("x", in[0]);
+  ops::check_floating("like", in[1]);
+  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape),
+           "like has shape {}, expected one that broadcasts to x {}", in[1].shape, in[0].shape);
+  return {in[1]};
+}
+
+std::vector<TensorType> infer_cast(const Attrs& attrs, Types in) {
+  ops::check_floating("x", in[0]);
+  const DType to = dtype_from_name(attrs.str("dtype"));
+  TR_CHECK(is_floating(to), "dtype is {}, expected fp32, fp16 or bf16", to);
+  return {{in[0].shape, to}};
+}
+
+/// reduce_to converts to the dtype of what it aims at, and sums nothing between equal shapes.
+std::vector<TensorId> gradient_cast(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {builder.add("reduce_to", {dout[0], node.inputs[0]})};
+}
+
+const OpRegistration kAdd{{.name = "add",
+                           .inputs = {"a", "b"},
+                           .outputs = {"y"},
+                           .infer = infer_add,
+                           .gradient = gradient_add,
+                           .cost = ops::cost_per_element(1),
+                           .in_place = {{0, 0}, {0, 1}},
+                           .doc = "y = a + b; b is broadcast to a. torch.add"}};
+
+const OpRegistration kReduceTo{
+    {.name = "reduce_to",
+     .inputs = {"x", "like"},
+     .outputs = {"y"},
+     .infer = infer_reduce_to,
+     .cost = ops::cost_per_input_element(1),
+     .type_only_from = 1,
+     .doc = "Sum over the axes along which `like` was broadcast, in fp32, then the dtype of `like`. "
+            "torch.Tensor.sum_to_size"}};
+
+const OpRegistration kCast{{.name = "cast",
+                            .inputs = {"x"},
+                            .outputs = {"y"},
+                            .attrs = {{"dtype", std::string("fp32"), true, "fp32, fp16 or bf16"}},
+                            .infer = infer_cast,
+                            .gradient = gradient_cast,
+                            .cost = ops::cost_per_element(1),
+                            .elementwise = true,
+                            .doc = "x in another dtype, rounded to nearest even. torch.Tensor.to"}};
+
+}  // namespace
+}  // namespace tr
