@@ -48,10 +48,23 @@ OpCase concat_case(const std::string& name, std::int64_t axis, const std::vector
   return c;
 }
 
+OpCase cast_case(const std::string& to) {
+  OpCase c{.name = "cast_" + to, .op = "cast", .attrs = {{"dtype", to}}};
+  c.inputs = {Tensor::uniform({7, 33}, -1, 1, 1)};
+  c.forward = [](const std::vector<Array>& in) { return in[0]; };
+  c.differentiable = {0};
+  c.low = {0};
+  c.refusals = {{"to integers", c.inputs, {{"dtype", std::string("int32")}}, {"int32"}}};
+  return c;
+}
+
 }  // namespace
 
 std::vector<OpCase> shape_cases() {
-  return {add_case("same", {4, 5}, {4, 5}),
+  return {cast_case("fp32"),
+          cast_case("fp16"),
+          cast_case("bf16"),
+          add_case("same", {4, 5}, {4, 5}),
           add_case("row", {4, 5}, {5}),
           add_case("column", {4, 5}, {4, 1}),
           add_case("middle", {2, 3, 4}, {3, 1}),
