@@ -61,6 +61,7 @@ const OpRegistration kAdd{{.name = "add",
                            .gradient = gradient_add,
                            .cost = ops::cost_per_element(1),
                            .in_place = {{0, 0}, {0, 1}},
+                           .elementwise = true,
                            .doc = "y = a + b; b is broadcast to a. torch.add"}};
 
 const OpRegistration kReduceTo{

@@ -18,7 +18,7 @@ struct PoolOptions {
 /// Maximum of each window; padding never wins. Saves the place of the maximum within the window,
 /// one byte an element
 /// (first one on ties; a NaN wins).
-/// @throws InvalidArgument  a window of more than 255 cells, padding above half the kernel, a
+/// @throws InvalidArgument  a window of more than 256 cells, padding above half the kernel, a
 ///   kernel beyond the padded
 ///   image. Agrees with torch.nn.MaxPool2d.
 TR_API BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses: sums over the samples of a batch, in fp32; gradients start from the scalar `seed`.
+#include "core/check.h"
+#include "core/format.h"
+#include "graph/step_tables.h"
+#include "ops/rules.h"
+
+namespace tr {
+namespace {
+
+using ops::Ids;
+using ops::Types;
+
+const TensorType kScalar{Shape{}, DType::FP32};
+
+void check_scores(std::string_view name, const TensorType& type) {
+  ops::check_floating(name, type);
+  TR_CHECK(type.shape.rank() == 2, "{} has shape {}, expected [N, C] (flatten() an image first)", name,
+           type.shape);
+}
+
+/// Class numbers [N] or class probabilities [N, C].
+void check_labels(const TensorType& labels, const TensorType& scores) {
+  if (is_floating(labels.dtype)) {
+    ops::check_same("labels", labels, {scores.shape, DType::FP32}, "probabilities, one a class");
+    return;
+  }
+  TR_CHECK(labels.dtype == DType::INT32 || labels.dtype == DType::INT64,
+           "labels has dtype {}, expected int32 or int64 (class numbers) or fp32 (probabilities)", labels.dtype);
+  ops::check_shape("labels", labels, Shape{scores.shape[0]}, "a class number a sample");
+}
+
+void check_smoothing(const Attrs& attrs) {
+  const double s = attrs.f64("label_smoothing");
+  TR_CHECK(s >= 0 && s <= 1, "label_smoothing is {}, expected 0 <= label_smoothing <= 1", s);
+}
+
+/// The dtype of the gradient: the attribute, else that of the input at `like`, else fp32.
+DType gradient_dtype(const Attrs& attrs, Types in, std::size_t like) {
+  const std::string& name = attrs.str("dtype");
+  if (!name.empty()) return dtype_from_name(name);
+  return ops::given(in, like) ? in[like].dtype : DType::FP32;
+}
+
+std::vector<TensorType> infer_log_softmax(const Attrs&, Types in) {
+  check_scores("x", in[0]);
+  return {{in[0].shape, DType::FP32}};
+}
+
+std::vector<TensorId> gradient_log_softmax(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {builder.add("log_softmax_backward", {dout[0], node.outputs[0], node.inputs[0]})};
+}
+
+std::vector<TensorType> infer_log_softmax_backward(const Attrs& attrs, Types in) {
+  check_scores("dlogp", in[0]);
+  ops::check_same("logp", in[1], in[0], "that of dlogp");
+  return {{in[0].shape, gradient_dtype(attrs, in, 2)}};
+}
+
+std::vector<TensorType> infer_nll(const Attrs& attrs, Types in) {
+  check_scores("logp", in[0]);
+  ops::check_dtype("logp", in[0], DType::FP32, "losses are fp32");
+  check_labels(in[1], in[0]);
+  check_smoothing(attrs);
+  return {kScalar};
+}
+
+std::vector<TensorId> gradient_nll(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {builder.add("nll_backward", {dout[0], node.inputs[0], node.inputs[1]}, node.attrs)};
+}
+
+std::vector<TensorType> infer_nll_backward(const Attrs& attrs, Types in) {
+  ops::check_scalar("seed", in[0], DType::FP32);
+  infer_nll(attrs, in.subspan(1));
+  return {in[1]};
+}
+
+std::vector<TensorType> infer_fused(const Attrs& attrs, Types in) {
+  check_scores("logits", in[0]);
+  check_labels(in[1], in[0]);
+  check_smoothing(attrs);
+  return {kScalar, {in[0].shape, DType::FP32}};
+}
+
+std::vector<TensorId> gradient_fused(GraphBuilder& builder, const Node& node, Ids dout) {
+  TR_CHECK(dout[1] == kNoTensor, "logp has a gradient of its own, expected none (use log_softmax and nll)");
+  return {builder.add("softmax_cross_entropy_backward",
+                      {dout[0], node.outputs[1], node.inputs[1], node.inputs[0]}, node.attrs)};
+}
+
+std::vector<TensorType> infer_fused_backward(const Attrs& attrs, Types in) {
+  ops::check_scalar("seed", in[0], DType::FP32);
+  infer_nll(attrs, in.subspan(1, 2));
+  return {{in[1].shape, gradient_dtype(attrs, in, 3)}};
+}
+
+const AttrSpec kSmoothing = {"label_smoothing", 0.0, false, "s: weight of the uniform target, 0 to 1"};
+const AttrSpec kDtype = {"dtype", std::string(), false, "of the gradient; empty: that of x, or fp32 without it"};
+
+const OpRegistration kLogSoftmax{{.name = "log_softmax",
+                                  .inputs = {"x"},
+                                  .outputs = {"logp"},
+                                  .infer = infer_log_softmax,
+                                  .gradient = gradient_log_softmax,
+                                  .cost = ops::cost_per_element(11),
+                                  .precision = Precision::HIGH,
+                                  .doc = "x - log(sum exp x) over the last axis, in fp32. torch.log_softmax"}};
+
+const OpRegistration kLogSoftmaxBackward{{.name = "log_softmax_backward",
+                                          .inputs = {"dlogp", "logp", "x"},
+                                          .outputs = {"dx"},
+                                          .attrs = {kDtype},
+                                          .num_optional_inputs = 1,
+                                          .infer = infer_log_softmax_backward,
+                                          .cost = ops::cost_per_element(11, 2),
+                                          .precision = Precision::HIGH,
+                                          .type_only_from = 2,
+                                          .doc = "dx = dlogp - exp(logp) * sum dlogp."}};
+
+const OpRegistration kNll{{.name = "nll",
+                           .inputs = {"logp", "labels"},
+                           .outputs = {"loss_sum"},
+                           .attrs = {kSmoothing},
+                           .infer = infer_nll,
+                           .gradient = gradient_nll,
+                           .cost = ops::cost_per_input_element(2),
+                           .precision = Precision::HIGH,
+                           .doc = "sum over samples of -(1 - s) logp[label] - s / C sum logp; with probabilities q "
+                                  "-sum ((1 - s) q + s / C) logp. torch.nn.CrossEntropyLoss(reduction='sum')"}};
+
+const OpRegistration kNllBackward{{.name = "nll_backward",
+                                   .inputs = {"seed", "logp", "labels"},
+                                   .outputs = {"dlogp"},
+                                   .attrs = {kSmoothing},
+                                   .infer = infer_nll_backward,
+                                   .cost = ops::cost_per_element(2),
+                                   .precision = Precision::HIGH,
+                                   .doc = "dlogp = -seed * target; logp gives only its shape."}};
+
+const OpRegistration kFused{{.name = "softmax_cross_entropy",
+                             .inputs = {"logits", "labels"},
+                             .outputs = {"loss_sum", "logp"},
+                             .attrs = {kSmoothing},
+                             .infer = infer_fused,
+                             .gradient = gradient_fused,
+                             .cost = ops::cost_per_input_element(13),
+                             .precision = Precision::HIGH,
+                             .doc = "log_softmax, then nll. torch.nn.functional.cross_entropy(reduction='sum')"}};
+
+const OpRegistration kFusedBackward{{.name = "softmax_cross_entropy_backward",
+                                     .inputs = {"seed", "logp", "labels", "logits"},
+                                     .outputs = {"dlogits"},
+                                     .attrs = {kSmoothing, kDtype},
+                                     .num_optional_inputs = 1,
+                                     .infer = infer_fused_backward,
+                                     .cost = ops::cost_per_element(11, 3),
+                                     .precision = Precision::HIGH,
+                                     .type_only_from = 3,
+                                     .doc = "dlogits = seed * (exp(logp) * sum(target) - target)."}};
+
+/// mse and bce_with_logits: one prediction against one target, element by element.
+std::vector<TensorType> infer_pair(const Attrs&, Types in) {
+  ops::check_floating("y", in[0]);
+  TR_CHECK(in[0].shape.rank() >= 1, "y has shape {}, expected [N, ...]", in[0].shape);
+  ops::check_shape("target", in[1], in[0].shape, "that of y");
+  ops::check_dtype("target", in[1], DType::FP32, "fields are fp32");
+  return {kScalar};
+}
+
+std::vector<TensorType> infer_pair_backward(const Attrs& attrs, Types in) {
+  ops::check_scalar("seed", in[0], DType::FP32);
+  infer_pair(attrs, in.subspan(1));
+  return {in[1]};
+}
+
+OpDef pair_loss(const char* name, int flops, const char* doc) {
+  const std::string backward = std::string(name) + "_backward";
+  OpDef def;
+  def.name = name;
+  def.inputs = {"y", "target"};
+  def.outputs = {"loss_sum"};
+  def.infer = infer_pair;
+  def.gradient = [backward](GraphBuilder& builder, const Node& node, Ids dout) {
+    return std::vector<TensorId>{builder.add(backward, {dout[0], node.inputs[0], node.inputs[1]})};
+  };
+  def.cost = ops::cost_per_input_element(flops);
+  def.precision = Precision::HIGH;
+  def.doc = doc;
+  return def;
+}
+
+OpDef pair_loss_backward(const char* name, int flops, const char* doc) {
+  OpDef def;
+  def.name = name;
+  def.inputs = {"seed", "y", "target"};
+  def.outputs = {"dy"};
+  def.infer = infer_pair_backward;
+  def.cost = ops::cost_per_element(flops);
+  def.in_place = {{0, 1}};
+  def.precision = Precision::HIGH;
+  def.doc = doc;
+  return def;
+}
+
+const OpRegistration kMse{pair_loss("mse", 3,
+                                    "sum over samples of the mean over a sample's elements of (y - target)^2. "
+                                    "torch.nn.MSELoss times N")};
+const OpRegistration kMseBackward{
+    pair_loss_backward("mse_backward", 3, "dy = seed * 2 (y - target) / elements of a sample.")};
+const OpRegistration kBce{pair_loss("bce_with_logits", 20,
+                                    "sum over samples of the mean over a sample's elements of max(y, 0) - y target + "
+                                    "log(1 + exp(-|y|)). torch.nn.BCEWithLogitsLoss times N")};
+const OpRegistration kBceBackward{
+    pair_loss_backward("bce_with_logits_backward", 12, "dy = seed * (sigmoid(y) - target) / elements of a sample.")};
+
+std::vector<TensorType> infer_topk(const Attrs&, Types in) {
+  check_scores("logits", in[0]);
+  TR_CHECK(!is_floating(in[1].dtype), "labels has dtype {}, expected int32 or int64 (class numbers)", in[1].dtype);
+  check_labels(in[1], in[0]);
+  return {{Shape{2}, DType::INT32}};
+}
+
+std::vector<TensorType> infer_loss_seed(const Attrs&, Types in) {
+  ops::check_same("counters", in[0], {Shape{kNumCounters}, DType::INT64}, "the step's counters");
+  TR_CHECK(in[1].shape.rank() == 2 && in[1].shape[1] > kFloatHeader && in[1].dtype == DType::FP32,
+           "step_floats is {}, expected fp32 [capacity, more than {}]", in[1], int(kFloatHeader));
+  ops::check_scalar("loss_scale", in[2], DType::FP32);
+  return {kScalar};
+}
+
+const OpRegistration kTopk{{.name = "topk_correct",
+                            .inputs = {"logits", "labels"},
+                            .outputs = {"correct"},
+                            .infer = infer_topk,
+                            .cost = ops::cost_per_input_element(1),
+                            .precision = Precision::HIGH,
+                            .doc = "Samples whose label is among the 1 and the 5 largest scores; of equal scores the "
+                                   "lower class is the larger; a NaN score is never correct."}};
+
+const OpRegistration kLossSeed{{.name = "loss_seed",
+                                .inputs = {"counters", "step_floats", "loss_scale"},
+                                .outputs = {"seed"},
+                                .infer = infer_loss_seed,
+                                .cost = ops::cost_per_element(1),
+                                .precision = Precision::HIGH,
+                                .doc = "loss_scale / valid samples of the global batch, from the step's table."}};
+
+}  // namespace
+}  // namespace tr

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole-range ops: all parameters of a role at once, over the segment table. docs/execution.md has the semantics.
+#include <string>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "graph/memory_plan.h"
+#include "graph/step_tables.h"
+#include "ops/rules.h"
+
+namespace tr {
+namespace {
+
+using ops::Types;
+
+const TensorType kCounters{Shape{kNumCounters}, DType::INT64};
+
+/// A whole range: flat, fp32, as long as `like` if given.
+void check_range(std::string_view name, const TensorType& type, const TensorType* like = nullptr) {
+  TR_CHECK(type.shape.rank() == 1 && type.dtype == DType::FP32, "{} is {}, expected fp32 [elements]", name, type);
+  if (like != nullptr) ops::check_shape(name, type, like->shape, "all ranges of parameters are equally long");
+}
+
+void check_clipping(const Attrs& attrs) {
+  for (const char* name : {"clip_norm", "clip_value"}) {
+    TR_CHECK(attrs.f64(name) >= 0, "{} is {}, expected at least 0 (0: off)", name, attrs.f64(name));
+  }
+}
+
+/// Places of the inputs that every optimizer has; its moments and weight_cast follow.
+enum Input : std::size_t { WEIGHTS, GRADIENTS, SEGMENTS, STEP_FLOATS, COUNTERS, LOSS_SCALE, FOUND_INF, GRAD_SUMSQ,
+                           FIRST_MOMENT };
+
+const std::vector<std::string> kCommonInputs = {"weights",  "gradients",  "segments",  "step_floats",
+                                                "counters", "loss_scale", "found_inf", "grad_sumsq"};
+
+void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moments) {
+  check_range("weights", in[WEIGHTS]);
+  check_range("gradients", in[GRADIENTS], &in[WEIGHTS]);
+  const TensorType& segments = in[SEGMENTS];
+  TR_CHECK(segments.dtype == DType::UINT8 && segments.shape.rank() == 1 &&
+               segments.shape[0] % std::int64_t(sizeof(Segment)) == 0,
+           "segments is {}, expected uint8 [a multiple of {}] (rows of Segment)", segments, sizeof(Segment));
+  const TensorType& floats = in[STEP_FLOATS];
+  TR_CHECK(floats.dtype == DType::FP32 && floats.shape.rank() == 2 &&
+               floats.shape[1] >= step_floats_columns(1) && (floats.shape[1] - kFloatHeader) % kGroupColumns == 0,
+           "step_floats is {}, expected fp32 [capacity, {} + {} a parameter group]", floats, int(kFloatHeader),
+           int(kGroupColumns));
+  ops::check_same("counters", in[COUNTERS], kCounters, "the step's counters");
+  ops::check_scalar("loss_scale", in[LOSS_SCALE], DType::FP32);
+  ops::check_scalar("found_inf", in[FOUND_INF], DType::INT32);
+  ops::check_scalar("grad_sumsq", in[GRAD_SUMSQ], DType::FP32);
+  for (std::size_t i = 0; i < num_moments; ++i) {
+    if (ops::given(in, FIRST_MOMENT + i)) {
+      check_range(fmt::format("moment{}", i + 1), in[FIRST_MOMENT + i], &in[WEIGHTS]);
+    }
+  }
+  const std::size_t cast = FIRST_MOMENT + num_moments;
+  if (ops::given(in, cast)) {
+    ops::check_shape("weight_cast", in[cast], in[WEIGHTS].shape, "all ranges of parameters are equally long");
+    TR_CHECK(in[cast].dtype == DType::FP16 || in[cast].dtype == DType::BF16,
+             "weight_cast has dtype {}, expected fp16 or bf16", in[cast].dtype);
+  }
+  check_clipping(attrs);
+}
+
+void check_fraction(const Attrs& attrs, const char* name) {
+  const double value = attrs.f64(name);
+  TR_CHECK(value >= 0 && value < 1, "{} is {}, expected 0 <= {} < 1", name, value, name);
+}
+
+std::vector<TensorType> infer_sgd(const Attrs& attrs, Types in) {
+  check_optimizer_inputs(attrs, in, 1);
+  check_fraction(attrs, "momentum");
+  const bool momentum = attrs.f64("momentum") > 0;
+  TR_CHECK(momentum || !attrs.flag("nesterov"), "nesterov is on and momentum 0, expected a momentum above 0");
+  TR_CHECK(momentum == ops::given(in, FIRST_MOMENT), "moment1 is {}, expected it {} (momentum {})",
+           momentum ? "missing" : "given", momentum ? "given" : "missing", attrs.f64("momentum"));
+  return {};
+}
+
+std::vector<TensorType> infer_adam(const Attrs& attrs, Types in) {
+  check_optimizer_inputs(attrs, in, 2);
+  check_fraction(attrs, "beta1");
+  check_fraction(attrs, "beta2");
+  TR_CHECK(attrs.f64("eps") > 0, "eps is {}, expected a positive number", attrs.f64("eps"));
+  TR_CHECK(ops::given(in, FIRST_MOMENT) && ops::given(in, FIRST_MOMENT + 1),
+           "moment1 or moment2 is missing, expected both");
+  return {};
+}
+
+/// `flops` an element of the weights; every range is read, and those in state_writes written too.
+ops::CostRule range_cost(int flops, std::vector<std::size_t> written) {
+  return [=](const Attrs&, Types in, Types out) {
+    std::int64_t bytes = ops::bytes_moved(in, out);
+    for (const std::size_t i : written) bytes += ops::given(in, i) ? bytes_of(in[i]) : 0;
+    return Cost{flops * in[0].shape.num_elements(), bytes};
+  };
+}
+
+OpDef optimizer(const char* name, int num_moments, int flops) {
+  OpDef def;
+  def.name = name;
+  def.inputs = kCommonInputs;
+  def.state_writes = {WEIGHTS};
+  std::vector<std::size_t> written = {WEIGHTS};
+  for (int i = 0; i <= num_moments; ++i) {
+    def.inputs.push_back(i < num_moments ? fmt::format("moment{}", i + 1) : "weight_cast");
+    def.state_writes.push_back(int(FIRST_MOMENT) + i);
+    written.push_back(FIRST_MOMENT + std::size_t(i));
+  }
+  def.attrs = {{"clip_norm", 0.0, false, "largest global norm of the gradient; 0: off"},
+               {"clip_value", 0.0, false, "largest absolute value of its elements; 0: off"}};
+  def.cost = range_cost(flops, written);
+  def.precision = Precision::HIGH;
+  return def;
+}
+
+OpDef sgd_def() {
+  OpDef def = optimizer("sgd", 1, 6);
+  def.num_optional_inputs = 2;
+  def.attrs.push_back({"momentum", 0.0, false, "0: no moment1"});
+  def.attrs.push_back({"nesterov", false, false, ""});
+  def.attrs.push_back({"decoupled", false, false, "decay outside the gradient: w *= 1 - lr wd"});
+  def.infer = infer_sgd;
+  def.doc = "g += wd w; m = momentum m + g; w -= lr (nesterov ? g + momentum m : m). torch.optim.SGD";
+  return def;
+}
+
+OpDef adam_def() {
+  OpDef def = optimizer("adam", 2, 14);
+  def.num_optional_inputs = 1;
+  def.attrs.push_back({"beta1", 0.9, false, ""});
+  def.attrs.push_back({"beta2", 0.999, false, ""});
+  def.attrs.push_back({"eps", 1e-8, false, ""});
+  def.attrs.push_back({"decoupled", false, false, "AdamW"});
+  def.infer = infer_adam;
+  def.doc = "m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps). "
+            "torch.optim.Adam, with `decoupled` torch.optim.AdamW";
+  return def;
+}
+
+const OpRegistration kSgd{sgd_def()};
+const OpRegistration kAdam{adam_def()};
+
+const OpRegistration kAccumulate{
+    {.name = "accumulate_grads",
+     .inputs = {"gradients", "accumulated"},
+     .attrs = {{"first", true, true, "of the step's micro-batches"}, {"last", true, true, ""}},
+     .infer =
+         [](const Attrs&, Types in) {
+           check_range("gradients", in[0]);
+           check_range("accumulated", in[1], &in[0]);
+           return std::vector<TensorType>{};
+         },
+     .cost = range_cost(1, {1}),
+     .state_writes = {0, 1},
+     .precision = Precision::HIGH,
+     .doc = "not last: accumulated = first ? g : accumulated + g. last: g = accumulated + g."}};
+
+const OpRegistration kFiniteCheck{
+    {.name = "finite_check",
+     .inputs = {"gradients"},
+     .outputs = {"found_inf", "grad_sumsq"},
+     .infer =
+         [](const Attrs&, Types in) {
+           check_range("gradients", in[0]);
+           return std::vector<TensorType>{{Shape{}, DType::INT32}, {Shape{}, DType::FP32}};
+         },
+     .cost = ops::cost_per_input_element(3),
+     .precision = Precision::HIGH,
+     .doc = "found_inf = 1 if any element is not finite; grad_sumsq = sum of squares of the (scaled) gradient."}};
+
+const OpRegistration kEma{
+    {.name = "ema_update",
+     .inputs = {"ema", "weights", "found_inf"},
+     .attrs = {{"decay", 0.999, true, "weight of the past, 0 to 1"}},
+     .infer =
+         [](const Attrs& attrs, Types in) {
+           check_range("ema", in[0]);
+           check_range("weights", in[1], &in[0]);
+           ops::check_scalar("found_inf", in[2], DType::INT32);
+           const double decay = attrs.f64("decay");
+           TR_CHECK(decay > 0 && decay < 1, "decay is {}, expected 0 < decay < 1", decay);
+           return std::vector<TensorType>{};
+         },
+     .cost = range_cost(3, {0}),
+     .state_writes = {0},
+     .precision = Precision::HIGH,
+     .doc = "e = decay e + (1 - decay) w unless found_inf. torch.optim.swa_utils.get_ema_multi_avg_fn"}};
+
+const OpRegistration kCommitBuffers{
+    {.name = "commit_buffers",
+     .inputs = {"buffer", "buffer_next", "found_inf"},
+     .infer =
+         [](const Attrs&, Types in) {
+           check_range("buffer", in[0]);
+           check_range("buffer_next", in[1], &in[0]);
+           ops::check_scalar("found_inf", in[2], DType::INT32);
+           return std::vector<TensorType>{};
+         },
+     .cost = range_cost(0, {0}),
+     .state_writes = {0},
+     .precision = Precision::HIGH,
+     .doc = "buffer = buffer_next unless found_inf."}};
+
+}  // namespace
+}  // namespace tr
