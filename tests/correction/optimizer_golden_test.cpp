@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizers on given gradients against torch.optim: ten steps, weights, moments, clipping, EMA,
 // loss scale.
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "core/format.h"
@@ -50,6 +52,7 @@ class Ranges {
     return Tensor::from({std::int64_t(bytes.size())}, bytes);
   }
   std::vector<Segment>& segments() { return segments_; }
+  const std::vector<Segment>& segments() const { return segments_; }
   std::int64_t num_elements() const { return elements_; }
 
  private:
@@ -106,9 +109,9 @@ void run_step(const Settings& s, const Ranges& ranges, const Tensor& gradients, 
   Tensor floats = Tensor::zeros({kCapacity, step_floats_columns(1)});
   float* row = floats.data<float>() + (step.number % kCapacity) * step_floats_columns(1);
   row[kFloatInvWeight] = 1;
-  row[kFloatHeader + kGroupLr] = step.lr;
-  row[kFloatHeader + kGroupDecay] = float(s.decay);
-  if (s.op == "sgd") row[kFloatHeader + kGroupMomentum] = s.attrs.f32("momentum");
+  row[kFloatHeader + int(kGroupLr)] = step.lr;
+  row[kFloatHeader + int(kGroupDecay)] = float(s.decay);
+  if (s.op == "sgd") row[kFloatHeader + int(kGroupMomentum)] = s.attrs.f32("momentum");
   const std::vector<Tensor> check = run_op("finite_check", {gradients}, {}, device);
   std::vector<Tensor> inputs = {state.weights,
                                 gradients,

@@ -10,7 +10,7 @@ OpCase fc_case(const std::string& name, const Shape& x, std::int64_t outputs, bo
   c.inputs = {Tensor::uniform(x, -1, 1, 1), Tensor::uniform({outputs, features}, -1, 1, 2),
               bias ? Tensor::uniform({outputs}, -1, 1, 3) : Tensor()};
   c.forward = [](const std::vector<Array>& in) {
-    return fc(in[0], in[1], in.size() > 2 ? &in[2] : nullptr);
+    return ref::fc(in[0], in[1], in.size() > 2 ? &in[2] : nullptr);
   };
   c.differentiable = {0, 1, 2};
   c.low = {0, 1};

@@ -13,7 +13,7 @@ Tensor some_labels(std::int64_t n, std::int64_t classes) {
 }
 
 Tensor some_probabilities(std::int64_t n, std::int64_t classes) {
-  Array logp = log_softmax(array_of(Tensor::uniform({n, classes}, -2, 2, 9)));
+  Array logp = ref::log_softmax(array_of(Tensor::uniform({n, classes}, -2, 2, 9)));
   for (double& value : logp.values) value = std::exp(value);
   return tensor_of(logp);
 }
@@ -21,7 +21,7 @@ Tensor some_probabilities(std::int64_t n, std::int64_t classes) {
 OpCase log_softmax_case(const std::string& name, const Shape& shape, float span) {
   OpCase c{.name = "log_softmax_" + name, .op = "log_softmax"};
   c.inputs = {Tensor::uniform(shape, -span, span, 1)};
-  c.forward = [](const std::vector<Array>& in) { return log_softmax(in[0]); };
+  c.forward = [](const std::vector<Array>& in) { return ref::log_softmax(in[0]); };
   c.differentiable = {0};
   c.low = {0};
   c.summed = shape.back();
@@ -52,7 +52,7 @@ OpCase class_loss_case(const std::string& op, const std::string& name, bool soft
               soft ? some_probabilities(kRows, kClasses) : some_labels(kRows, kClasses)};
   const bool scores = op != "nll";
   c.forward = [=](const std::vector<Array>& in) {
-    return nll(scores ? log_softmax(in[0]) : in[0], in[1], smoothing);
+    return ref::nll(scores ? ref::log_softmax(in[0]) : in[0], in[1], smoothing);
   };
   c.differentiable = {0};
   if (scores) c.low = {0};
@@ -69,7 +69,7 @@ OpCase regression_case(const std::string& op, const std::string& name, const Sha
   c.inputs = {Tensor::uniform(shape, -3, 3, 1),
               Tensor::uniform(shape, probabilities ? 0.0f : -3.0f, probabilities ? 1.0f : 3.0f, 2)};
   c.forward = [=](const std::vector<Array>& in) {
-    return probabilities ? bce_with_logits(in[0], in[1]) : mse(in[0], in[1]);
+    return probabilities ? ref::bce_with_logits(in[0], in[1]) : ref::mse(in[0], in[1]);
   };
   c.differentiable = {0};
   c.low = {0};

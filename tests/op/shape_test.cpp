@@ -7,7 +7,7 @@ namespace {
 OpCase add_case(const std::string& name, const Shape& a, const Shape& b) {
   OpCase c{.name = "add_" + name, .op = "add"};
   c.inputs = {Tensor::uniform(a, -1, 1, 1), Tensor::uniform(b, -1, 1, 2)};
-  c.forward = [](const std::vector<Array>& in) { return add(in[0], in[1]); };
+  c.forward = [](const std::vector<Array>& in) { return ref::add(in[0], in[1]); };
   c.differentiable = {0, 1};
   c.low = {0, 1};
   c.summed = a.num_elements() / b.num_elements();
@@ -21,7 +21,7 @@ OpCase add_case(const std::string& name, const Shape& a, const Shape& b) {
 OpCase reduce_case(const std::string& name, const Shape& x, const Shape& like) {
   OpCase c{.name = "reduce_to_" + name, .op = "reduce_to"};
   c.inputs = {Tensor::uniform(x, -1, 1, 1), Tensor::zeros(like)};
-  c.forward = [](const std::vector<Array>& in) { return reduce_to(in[0], in[1].shape); };
+  c.forward = [](const std::vector<Array>& in) { return ref::reduce_to(in[0], in[1].shape); };
   c.low = {0, 1};
   c.summed = x.num_elements() / like.num_elements();
   c.refusals = {
@@ -36,7 +36,7 @@ OpCase concat_case(const std::string& name, std::int64_t axis, const std::vector
     c.differentiable.push_back(int(i));
     c.low.push_back(int(i));
   }
-  c.forward = [axis](const std::vector<Array>& in) { return concat(in, int(axis)); };
+  c.forward = [axis](const std::vector<Array>& in) { return ref::concat(in, int(axis)); };
   c.refusals = {{"another height",
                  {Tensor::zeros({2, 3, 4}), Tensor::zeros({2, 5, 4})},
                  {{"axis", std::int64_t(2)}},

@@ -22,6 +22,8 @@ Tensor tensor_of(const Array& array, DType dtype) {
   return tensor.to(dtype);
 }
 
+namespace ref {
+
 Array fc(const Array& x, const Array& weight, const Array* bias) {
   const std::int64_t features = weight.shape[1], outputs = weight.shape[0];
   const std::int64_t rows = x.shape.num_elements() / features;
@@ -131,6 +133,8 @@ Array bce_with_logits(const Array& x, const Array& target) {
   loss[0] *= double(x.shape[0]) / double(elements);
   return loss;
 }
+
+}  // namespace ref
 
 Array finite_difference(const Function& f, const std::vector<Array>& inputs, std::size_t which,
                         const Array& dy) {

@@ -32,6 +32,8 @@ std::vector<double> kinks(const std::string& op, const Attrs& attrs);
 /// Names of every activation that this file knows.
 std::vector<std::string> activation_names();
 
+namespace ref {
+
 /// y[n, o] = sum_k x[n, k] weight[o, k] (+ bias[o]); x may have any rank >= 1.
 Array fc(const Array& x, const Array& weight, const Array* bias);
 /// a + b, b repeated along its axes of size 1 or missing at the front.
@@ -47,6 +49,8 @@ Array nll(const Array& logp, const Array& labels, double smoothing);
 /// Scalars: sum over samples of the mean over a sample's elements.
 Array mse(const Array& y, const Array& target);
 Array bce_with_logits(const Array& x, const Array& target);
+
+}  // namespace ref
 
 using Function = std::function<Array(const std::vector<Array>&)>;
 

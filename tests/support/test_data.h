@@ -7,9 +7,10 @@
 
 namespace tr::test {
 
-/// Folder of a real data set ("mnist"), or "" where it is not: below RENAISSANCE_TEST_DATA, which CTest sets,
-/// else below the nearest build/data above the working directory. A test that needs it skips with a message
-/// that names the set; `make test` refuses that skip where the set lies in build/data.
+/// Folder of a real data set ("mnist"), or "" where it is not: below RENAISSANCE_TEST_DATA, which
+/// CTest sets, else below the nearest build/data above the working directory. A test that needs it
+/// skips with a message that names the set; `make test` refuses that skip where the set lies in
+/// build/data.
 inline std::string real_data_folder(const std::string& name) {
   namespace fs = std::filesystem;
   if (const char* root = std::getenv("RENAISSANCE_TEST_DATA"); root != nullptr) {

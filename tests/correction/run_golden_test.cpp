@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole training runs against PyTorch's: same initial weights and batches; the loss of every step
+// and the final weights must agree. tests/correction/generate/trajectories.py made them.
+#include "correction/golden_run.h"
+#include "renaissance/ops/elementwise.h"
+#include "renaissance/ops/linear.h"
+#include "renaissance/ops/shape.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+using Activation = BluePrint (*)(std::source_location);
+
+BluePrint mlp(int outputs = 5, Activation activation = relu) {
+  const auto here = std::source_location::current();
+  return seq(fc(16, true), activation(here), fc(8, true), activation(here), fc(outputs, true));
+}
+
+BluePrint two_input() {
+  const Value a = input("a"), b = input("b");
+  const Value h = relu()(add(fc(10, true).named("left")(a), fc(10, true).named("right")(b)));
+  return model({a, b}, {fc(5, true).named("head")(concat({h, b}))});
+}
+
+BluePrint tied() {
+  const Value x = input("image");
+  const BluePrint inner = shared(fc(12, true).named("inner"));
+  const Value h = tanh()(inner(tanh()(inner(x))));
+  return model(x, fc(5, true).named("head")(h));
+}
+
+BluePrint branching() {
+  const Value image = input("image");
+  const Value x = relu()(fc(10, true).named("stem")(image));
+  const Value body = fc(10, true).named("body1")(relu()(fc(10, true).named("body0")(x)));
+  const Value y = add(body, x);
+  const Value side = silu()(fc(6, true).named("side")(y));
+  return model(image, fc(5, true).named("head")(concat({y, side})));
+}
+
+struct Row {
+  std::string name;
+  BluePrint model;
+  Loss loss;
+  Optimizer optimizer;
+  double lr;
+  RunOptions options = {};
+  bool normalising = false;  // Adam: small gradients give full steps
+};
+
+Optimizer momentum(double decay = 0, bool nesterov = false) {
+  return SGD().momentum(0.9).weight_decay(decay).nesterov(nesterov);
+}
+
+std::vector<Row> rows() {
+  const Loss ce = CrossEntropyLoss();
+  const Optimizer adamw = AdamW().weight_decay(0.05);
+  return {
+      {"sgd", mlp(), ce, SGD().weight_decay(0.01), 0.1},
+      {"sgd_momentum", mlp(), ce, momentum(0.001), 0.05},
+      {"sgd_nesterov", mlp(), ce, momentum(0.001, true), 0.05},
+      {"adam", mlp(), ce, Adam().weight_decay(0.01), 0.01, {}, true},
+      {"adamw", mlp(), ce, adamw, 0.01, {}, true},
+      {"clip_norm", mlp(), ce, momentum(), 0.05, {.clip_norm = 0.5f}},
+      {"clip_value", mlp(), ce, momentum(), 0.05, {.clip_value = 0.02f}},
+      {"accumulate", mlp(), ce, momentum(), 0.05, {.micro_batches = 3, .epochs = 2}},
+      {"ragged", mlp(), ce, momentum(), 0.05, {.epochs = 6}},
+      {"accumulate_ragged", mlp(), ce, momentum(), 0.05, {.micro_batches = 3, .epochs = 10}},
+      {"ema", mlp(), ce, adamw, 0.01, {.ema_decay = 0.95f}, true},
+      {"smoothing", mlp(), CrossEntropyLoss().label_smoothing(0.1f), momentum(), 0.05},
+      {"soft_labels", mlp(), CrossEntropyLoss().label_smoothing(0.1f), momentum(), 0.05},
+      {"cosine_warmup", mlp(), ce, momentum(), 0.05, {.epochs = 10, .cosine = true, .warmup = 3}},
+      {"mse", mlp(3, tanh), MSELoss(), adamw, 0.01, {}, true},
+      {"bce", mlp(4, silu), BCEWithLogitsLoss(), adamw, 0.01, {}, true},
+      {"two_input", two_input(), ce, momentum(), 0.05},
+      {"tied", tied(), ce, adamw, 0.01, {}, true},
+      {"branching", branching(), ce, adamw, 0.01, {}, true},
+  };
+}
+
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+class RunGolden : public testing::TestWithParam<Row> {
+ protected:
+  const SafetensorsFile file_ = golden("run_" + GetParam().name);
+};
+
+TEST_P(RunGolden, LossesAndWeightsEqualPyTorch) {
+  const Row& row = GetParam();
+  const GoldenRun run = train(file_, row.model, row.loss, row.optimizer, row.lr, row.options);
+  const Tolerance close = run_tolerance(run.losses.num_elements(), row.normalising);
+  EXPECT_TRUE(is_close(run.losses, file_.at("losses"), close, "losses"));
+  EXPECT_FALSE(run.weights.empty());
+  for (const NamedTensor& weight : run.weights) {
+    EXPECT_TRUE(is_close(weight.tensor, file_.at("final." + weight.name), close, weight.name));
+  }
+  for (const NamedTensor& weight : run.ema) {
+    EXPECT_TRUE(
+        is_close(weight.tensor, file_.at("ema." + weight.name), close, "ema of " + weight.name));
+  }
+  EXPECT_EQ(run.ema.empty(), row.options.ema_decay == 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RunGolden, testing::ValuesIn(rows()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(RunGoldenFiles, EachHasARow) {
+  std::size_t files = 0;
+  for (const std::string& name : golden_names()) files += name.starts_with("run_");
+  EXPECT_EQ(files, rows().size());
+}
+
+// Negative control: small mistakes of a training step leave the tolerance within 50 steps.
+TEST(RunGoldenControl, SmallMistakesAreSeen) {
+  const Loss ce = CrossEntropyLoss();
+  const auto close = [&](const std::string& name, const Optimizer& optimizer, double lr,
+                         RunOptions options, bool normalising) {
+    const SafetensorsFile file = golden("run_" + name);
+    const GoldenRun run = train(file, mlp(), ce, optimizer, lr, options);
+    return bool(is_close(run.losses, file.at("losses"), run_tolerance(50, normalising)));
+  };
+  EXPECT_FALSE(close("sgd_nesterov", momentum(0.001, false), 0.05, {}, false)) << "no Nesterov";
+  EXPECT_FALSE(close("sgd_momentum", momentum(0.0011, false), 0.05, {}, false)) << "decay";
+  EXPECT_FALSE(close("sgd", SGD().weight_decay(0.01), 0.10001, {}, false))
+      << "lr by 1e-4 of itself";
+  EXPECT_FALSE(close("adamw", Adam().weight_decay(0.05), 0.01, {}, true)) << "coupled decay";
+  EXPECT_FALSE(close("adam", Adam().weight_decay(0.01).eps(1e-6), 0.01, {}, true)) << "eps";
+  EXPECT_FALSE(close("clip_norm", momentum(), 0.05, {.clip_norm = 0.5001f}, false)) << "limit";
+}
+
+}  // namespace
+}  // namespace tr::test
