@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The arithmetic of every elementwise op, once for all devices and dtypes. A functor F of the table gives
+// The arithmetic of every elementwise op, once for all devices and dtypes. A functor F of the table
+// gives
 //
 //   y  = f(x)              for x of type T (float in kernels, double in the gradient test)
 //   dx = f.grad(saved, dy) where saved is y if F::kSaves is Saved::Y, else x
 //
-// F::kName is the op's name; kHasAlpha tells whether it has the attribute "alpha". Values at kinks are PyTorch's.
-// NaN goes through. `Math` supplies exp, expm1, log1p, tanh and erf, so that CPU kernels can bring vectorisable ones.
+// F::kName is the op's name; kHasAlpha tells whether it has the attribute "alpha". Values at kinks
+// are PyTorch's. NaN goes through. `Math` supplies exp, expm1, log1p, tanh and erf, so that CPU
+// kernels can bring vectorisable ones.
 
 #include <cmath>
 #include <string_view>
@@ -458,10 +460,11 @@ struct List {};
 
 /// The whole table. A backend registers each entry's forward and backward kernel from it.
 template <typename Math>
-using Table = List<Relu<Math>, Relu6<Math>, LeakyRelu<Math>, Elu<Math>, Celu<Math>, Selu<Math>, Sigmoid<Math>,
-                   LogSigmoid<Math>, Tanh<Math>, Tanhshrink<Math>, Silu<Math>, Gelu<Math>, GeluTanh<Math>,
-                   Softplus<Math>, Softsign<Math>, Hardtanh<Math>, Hardsigmoid<Math>, Hardswish<Math>,
-                   Hardshrink<Math>, Softshrink<Math>, Exp<Math>, Abs<Math>, Square<Math>, Neg<Math>>;
+using Table =
+    List<Relu<Math>, Relu6<Math>, LeakyRelu<Math>, Elu<Math>, Celu<Math>, Selu<Math>, Sigmoid<Math>,
+         LogSigmoid<Math>, Tanh<Math>, Tanhshrink<Math>, Silu<Math>, Gelu<Math>, GeluTanh<Math>,
+         Softplus<Math>, Softsign<Math>, Hardtanh<Math>, Hardsigmoid<Math>, Hardswish<Math>,
+         Hardshrink<Math>, Softshrink<Math>, Exp<Math>, Abs<Math>, Square<Math>, Neg<Math>>;
 
 /// A functor with its attribute; `alpha` is ignored by those without one.
 template <typename Functor>

@@ -24,8 +24,8 @@ bool broadcasts_to(const Shape& small, const Shape& large) {
 std::vector<TensorType> infer_add(const Attrs&, Types in) {
   ops::check_floating("a", in[0]);
   ops::check_dtype("b", in[1], in[0].dtype, "that of a");
-  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape), "b has shape {}, expected {} (that of a) or axes of size 1",
-           in[1].shape, in[0].shape);
+  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape),
+           "b has shape {}, expected {} (that of a) or axes of size 1", in[1].shape, in[0].shape);
   return {in[0]};
 }
 
@@ -71,8 +71,9 @@ const OpRegistration kReduceTo{
      .infer = infer_reduce_to,
      .cost = ops::cost_per_input_element(1),
      .type_only_from = 1,
-     .doc = "Sum over the axes along which `like` was broadcast, in fp32, then the dtype of `like`. "
-            "torch.Tensor.sum_to_size"}};
+     .doc =
+         "Sum over the axes along which `like` was broadcast, in fp32, then the dtype of `like`. "
+         "torch.Tensor.sum_to_size"}};
 
 const OpRegistration kCast{{.name = "cast",
                             .inputs = {"x"},

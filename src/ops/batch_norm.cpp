@@ -7,7 +7,9 @@
 namespace tr {
 
 BluePrint bn(float momentum, float eps, bool ends_branch, std::source_location where) {
-  return layer("bn", {{"momentum", double(momentum)}, {"eps", double(eps)}, {"ends_branch", ends_branch}}, 1, where);
+  return layer("bn",
+               {{"momentum", double(momentum)}, {"eps", double(eps)}, {"ends_branch", ends_branch}},
+               1, where);
 }
 
 namespace {
@@ -24,17 +26,22 @@ std::vector<ParamSpec> parameters(const Attrs& attrs, const LayerContext& contex
   if (const std::vector<std::int64_t>& image = context.flattened_from; !image.empty()) {
     file = {.view = image, .order = {2, 0, 1}, .shape = {x.back()}};
   }
-  return {{.name = "weight", .type = type, .kind = ParamKind::NORM_WEIGHT, .fill = 1,
-           .branch_end = attrs.flag("ends_branch"), .file = file},
-          {.name = "bias", .type = type, .kind = ParamKind::NORM_BIAS, .file = file},
-          {.name = "running_mean", .type = type, .kind = ParamKind::BUFFER, .file = file},
-          {.name = "running_var", .type = type, .kind = ParamKind::BUFFER, .fill = 1, .file = file}};
+  return {
+      {.name = "weight",
+       .type = type,
+       .kind = ParamKind::NORM_WEIGHT,
+       .fill = 1,
+       .branch_end = attrs.flag("ends_branch"),
+       .file = file},
+      {.name = "bias", .type = type, .kind = ParamKind::NORM_BIAS, .file = file},
+      {.name = "running_mean", .type = type, .kind = ParamKind::BUFFER, .file = file},
+      {.name = "running_var", .type = type, .kind = ParamKind::BUFFER, .fill = 1, .file = file}};
 }
 
 void check_inputs(const Attrs& attrs, Types in) {
   const double momentum = attrs.f64("momentum"), eps = attrs.f64("eps");
-  TR_CHECK(momentum > 0 && momentum <= 1, "momentum is {}, expected 0 < momentum <= 1 (weight of the new batch)",
-           momentum);
+  TR_CHECK(momentum > 0 && momentum <= 1,
+           "momentum is {}, expected 0 < momentum <= 1 (weight of the new batch)", momentum);
   TR_CHECK(eps > 0, "eps is {}, expected a positive number", eps);
   ops::check_floating("x", in[0]);
   TR_CHECK(in[0].shape.rank() >= 2, "x has shape {}, expected [N, ..., C]", in[0].shape);
@@ -47,15 +54,17 @@ void check_inputs(const Attrs& attrs, Types in) {
 std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   check_inputs(attrs, in);
   const Shape& x = in[0].shape;
-  TR_CHECK(x.drop_last().num_elements() != 1,
-           "x has shape {}, one value a channel; expected more, training normalises with their variance", x);
+  TR_CHECK(
+      x.drop_last().num_elements() != 1,
+      "x has shape {}, one value a channel; expected more, training normalises with their variance",
+      x);
   const TensorType channel = in[1];
   return {in[0], channel, channel, channel, channel};
 }
 
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
-  return builder.add_op("bn_backward",
-                        {dout[0], node.inputs[0], node.inputs[1], node.outputs[1], node.outputs[2]});
+  return builder.add_op(
+      "bn_backward", {dout[0], node.inputs[0], node.inputs[1], node.outputs[1], node.outputs[2]});
 }
 
 std::vector<TensorType> infer_eval(const Attrs& attrs, Types in) {
@@ -73,9 +82,10 @@ std::vector<TensorType> infer_backward(const Attrs&, Types in) {
   return {in[0], channel, channel};
 }
 
-const std::vector<AttrSpec> kAttrs = {{"momentum", 0.1, false, "weight of the new batch in the running statistics"},
-                                      {"eps", 1e-5, false, "added to the variance"},
-                                      {"ends_branch", false, false, "zero_gamma begins its weight at 0"}};
+const std::vector<AttrSpec> kAttrs = {
+    {"momentum", 0.1, false, "weight of the new batch in the running statistics"},
+    {"eps", 1e-5, false, "added to the variance"},
+    {"ends_branch", false, false, "zero_gamma begins its weight at 0"}};
 const std::vector<std::string> kInputs = {"x", "weight", "bias", "running_mean", "running_var"};
 
 const OpRegistration kBn{
@@ -90,7 +100,8 @@ const OpRegistration kBn{
      .elementwise = true,
      .eval_op = "bn_eval",
      .next_buffers = {{3, 3}, {4, 4}},
-     .doc = "y = (x - mean) * rstd * weight + bias with the batch's mean and biased variance; next_* are the running "
+     .doc = "y = (x - mean) * rstd * weight + bias with the batch's mean and biased variance; "
+            "next_* are the running "
             "statistics after it. torch.nn.functional.batch_norm(training=True)"}};
 
 const OpRegistration kBnEval{{.name = "bn_eval",
@@ -103,14 +114,15 @@ const OpRegistration kBnEval{{.name = "bn_eval",
                               .doc = "bn with the running statistics. "
                                      "torch.nn.functional.batch_norm(training=False)"}};
 
-const OpRegistration kBnBackward{{.name = "bn_backward",
-                                  .inputs = {"dy", "x", "weight", "mean", "rstd"},
-                                  .outputs = {"dx", "dweight", "dbias"},
-                                  .infer = infer_backward,
-                                  .cost = ops::cost_per_element(11),
-                                  .in_place = {{0, 0}},
-                                  .doc = "dbias = sum dy, dweight = sum dy xhat, dx = weight rstd (dy - dbias / n - "
-                                         "xhat dweight / n) with xhat = (x - mean) rstd; sums in fp32."}};
+const OpRegistration kBnBackward{
+    {.name = "bn_backward",
+     .inputs = {"dy", "x", "weight", "mean", "rstd"},
+     .outputs = {"dx", "dweight", "dbias"},
+     .infer = infer_backward,
+     .cost = ops::cost_per_element(11),
+     .in_place = {{0, 0}},
+     .doc = "dbias = sum dy, dweight = sum dy xhat, dx = weight rstd (dy - dbias / n - "
+            "xhat dweight / n) with xhat = (x - mean) rstd; sums in fp32."}};
 
 }  // namespace
 }  // namespace tr

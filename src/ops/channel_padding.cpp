@@ -33,8 +33,9 @@ std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout
 std::vector<TensorType> infer_backward(const Attrs&, Types in) {
   ops::check_rank("dy", in[0], 4, "[N, H, W, C]");
   const Shape& x = in[1].shape;
-  TR_CHECK(x.rank() == 4 && x.back() <= in[0].shape.back() && in[0].shape.with_dim(3, x.back()) == x,
-           "dy has shape {}, expected {} (that of x) with channels added", in[0].shape, x);
+  TR_CHECK(
+      x.rank() == 4 && x.back() <= in[0].shape.back() && in[0].shape.with_dim(3, x.back()) == x,
+      "dy has shape {}, expected {} (that of x) with channels added", in[0].shape, x);
   return {{x, in[0].dtype}};
 }
 

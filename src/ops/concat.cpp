@@ -24,14 +24,15 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   ops::check_floating("x0", in[0]);
   const Shape& first = in[0].shape;
   const int axis = ops::normalised_axis(attrs.i64("axis"), first);
-  TR_CHECK(axis != 0, "axis is {}, the batch of x0 {}; expected another one", attrs.i64("axis"), first);
+  TR_CHECK(axis != 0, "axis is {}, the batch of x0 {}; expected another one", attrs.i64("axis"),
+           first);
   std::int64_t length = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     ops::check_dtype(fmt::format("x{}", i), in[i], in[0].dtype, "that of x0");
     const bool fits = in[i].shape.rank() == first.rank() &&
                       in[i].shape.with_dim(axis, 0) == first.with_dim(axis, 0);
-    TR_CHECK(fits, "x{} has shape {}, expected {} (that of x0) on all axes but {}", i, in[i].shape, first,
-             axis);
+    TR_CHECK(fits, "x{} has shape {}, expected {} (that of x0) on all axes but {}", i, in[i].shape,
+             first, axis);
     length += in[i].shape[axis];
   }
   return {{first.with_dim(axis, length), in[0].dtype}};
@@ -40,20 +41,23 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
   std::vector<TensorId> inputs = {dout[0]};
   inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
-  return builder.add_op("concat_backward", inputs,
-                        {{"axis", node.attrs.i64("axis")}, {"num_inputs", std::int64_t(node.inputs.size())}});
+  return builder.add_op(
+      "concat_backward", inputs,
+      {{"axis", node.attrs.i64("axis")}, {"num_inputs", std::int64_t(node.inputs.size())}});
 }
 
 std::vector<TensorType> infer_backward(const Attrs& attrs, Types in) {
   const Types parts = in.subspan(1);
-  TR_CHECK(std::int64_t(parts.size()) == attrs.i64("num_inputs"), "{} inputs after dy, expected num_inputs = {}",
-           parts.size(), attrs.i64("num_inputs"));
+  TR_CHECK(std::int64_t(parts.size()) == attrs.i64("num_inputs"),
+           "{} inputs after dy, expected num_inputs = {}", parts.size(), attrs.i64("num_inputs"));
   const TensorType whole = infer(attrs, parts).front();
   ops::check_same("dy", in[0], whole, "the joined inputs");
   return {parts.begin(), parts.end()};
 }
 
-Cost cost_backward(const Attrs&, Types in, Types out) { return {0, ops::bytes_moved(in.first(1), out)}; }
+Cost cost_backward(const Attrs&, Types in, Types out) {
+  return {0, ops::bytes_moved(in.first(1), out)};
+}
 
 const AttrSpec kAxis = {"axis", std::int64_t{-1}, false, "as in memory; negative from the back"};
 

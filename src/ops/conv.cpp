@@ -11,8 +11,9 @@ namespace {
 
 std::vector<std::int64_t> pair(Size2d size) { return {size.height, size.width}; }
 
-BluePrint conv_layer(std::int64_t out_channels, std::int64_t multiplier, std::int64_t groups, Size2d kernel,
-                     Size2d stride, Size2d padding, const ConvOptions& options, std::source_location where) {
+BluePrint conv_layer(std::int64_t out_channels, std::int64_t multiplier, std::int64_t groups,
+                     Size2d kernel, Size2d stride, Size2d padding, const ConvOptions& options,
+                     std::source_location where) {
   return layer("conv",
                {{"out_channels", out_channels},
                 {"multiplier", multiplier},
@@ -27,23 +28,26 @@ BluePrint conv_layer(std::int64_t out_channels, std::int64_t multiplier, std::in
 
 }  // namespace
 
-BluePrint conv(std::int64_t out_channels, Size2d kernel, Size2d stride, Size2d padding, ConvOptions options,
-               std::source_location where) {
+BluePrint conv(std::int64_t out_channels, Size2d kernel, Size2d stride, Size2d padding,
+               ConvOptions options, std::source_location where) {
   TR_CHECK(out_channels >= 1, "conv: out_channels is {}, expected at least 1", out_channels);
   TR_CHECK(options.groups >= 1, "conv: groups is {}, expected at least 1", options.groups);
   return conv_layer(out_channels, 1, options.groups, kernel, stride, padding, options, where);
 }
 
-BluePrint conv_dw(Size2d kernel, Size2d stride, Size2d padding, ConvOptions options, std::source_location where) {
-  TR_CHECK(options.groups == 1, "conv_dw: options.groups is {}, expected it unset (one group a channel)",
+BluePrint conv_dw(Size2d kernel, Size2d stride, Size2d padding, ConvOptions options,
+                  std::source_location where) {
+  TR_CHECK(options.groups == 1,
+           "conv_dw: options.groups is {}, expected it unset (one group a channel)",
            options.groups);
   return conv_layer(0, 1, 0, kernel, stride, padding, options, where);
 }
 
-BluePrint group_conv(std::int64_t out_channels, std::int64_t groups, Size2d kernel, Size2d stride, Size2d padding,
-                     ConvOptions options, std::source_location where) {
+BluePrint group_conv(std::int64_t out_channels, std::int64_t groups, Size2d kernel, Size2d stride,
+                     Size2d padding, ConvOptions options, std::source_location where) {
   TR_CHECK(options.groups == 1 || options.groups == groups,
-           "group_conv: options.groups is {}, expected it unset (groups is {})", options.groups, groups);
+           "group_conv: options.groups is {}, expected it unset (groups is {})", options.groups,
+           groups);
   options.groups = groups;
   return conv(out_channels, kernel, stride, padding, options, where);
 }
@@ -61,7 +65,10 @@ using ops::Types;
 std::vector<ParamSpec> parameters(const Attrs& attrs, const LayerContext& context) {
   const ConvGeometry g = conv_geometry(attrs, context.inputs[0]);
   const std::int64_t cells = g.kernel[0] * g.kernel[1], in = g.channels / g.groups;
-  ParamSpec weight{.name = "weight", .type = {g.weight_shape()}, .kind = ParamKind::WEIGHT, .fan_in = in * cells,
+  ParamSpec weight{.name = "weight",
+                   .type = {g.weight_shape()},
+                   .kind = ParamKind::WEIGHT,
+                   .fan_in = in * cells,
                    .fan_out = g.out_channels * cells};
   weight.file = {.view = {g.out_channels, g.kernel[0], g.kernel[1], in},
                  .order = {0, 3, 1, 2},
@@ -74,7 +81,8 @@ std::vector<ParamSpec> parameters(const Attrs& attrs, const LayerContext& contex
 }
 
 void check_weight(const TensorType& weight, const ConvGeometry& g, DType dtype) {
-  ops::check_shape("weight", weight, g.weight_shape(), "[out_channels, kernel, channels of x / groups]");
+  ops::check_shape("weight", weight, g.weight_shape(),
+                   "[out_channels, kernel, channels of x / groups]");
   ops::check_dtype("weight", weight, dtype, "that of x");
 }
 
@@ -82,8 +90,8 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   const ConvGeometry g = conv_geometry(attrs, in[0]);
   check_weight(in[1], g, in[0].dtype);
   const bool bias = ops::given(in, 2);
-  TR_CHECK(bias == attrs.flag("bias"), "bias is {}, expected it {} (attribute bias)", bias ? "given" : "missing",
-           attrs.flag("bias") ? "given" : "missing");
+  TR_CHECK(bias == attrs.flag("bias"), "bias is {}, expected it {} (attribute bias)",
+           bias ? "given" : "missing", attrs.flag("bias") ? "given" : "missing");
   if (bias) {
     ops::check_shape("bias", in[2], Shape{g.out_channels}, "out_channels");
     ops::check_dtype("bias", in[2], DType::FP32, "sums are fp32");
@@ -93,7 +101,8 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
 
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
   const TensorId dx = builder.add("conv_dx", {dout[0], node.inputs[1], node.inputs[0]}, node.attrs);
-  std::vector<TensorId> grads = builder.add_op("conv_dweight", {dout[0], node.inputs[0]}, node.attrs);
+  std::vector<TensorId> grads =
+      builder.add_op("conv_dweight", {dout[0], node.inputs[0]}, node.attrs);
   grads.insert(grads.begin(), dx);
   return grads;
 }
@@ -163,16 +172,17 @@ const OpRegistration kConvDx{{.name = "conv_dx",
                               .type_only_from = 2,
                               .doc = "Gradient of conv for x. torch.nn.grad.conv2d_input"}};
 
-const OpRegistration kConvDweight{{.name = "conv_dweight",
-                                   .inputs = {"dy", "x"},
-                                   .outputs = {"dweight", "dbias"},
-                                   .attrs = kAttrs,
-                                   .infer = infer_dweight,
-                                   .cost = cost_dweight,
-                                   .precision = Precision::LOW,
-                                   .num_outputs = [](const Attrs& a) { return a.flag("bias") ? 2 : 1; },
-                                   .doc = "Gradient of conv for weight and bias, in fp32. "
-                                          "torch.nn.grad.conv2d_weight"}};
+const OpRegistration kConvDweight{
+    {.name = "conv_dweight",
+     .inputs = {"dy", "x"},
+     .outputs = {"dweight", "dbias"},
+     .attrs = kAttrs,
+     .infer = infer_dweight,
+     .cost = cost_dweight,
+     .precision = Precision::LOW,
+     .num_outputs = [](const Attrs& a) { return a.flag("bias") ? 2 : 1; },
+     .doc = "Gradient of conv for weight and bias, in fp32. "
+            "torch.nn.grad.conv2d_weight"}};
 
 }  // namespace
 }  // namespace tr

@@ -10,14 +10,16 @@ namespace {
 
 constexpr const char* kAxisNames[2] = {"height", "width"};
 
-/// Copies the pair `name` of the attributes. @throws InvalidArgument  not two numbers, or one below `least`.
+/// Copies the pair `name` of the attributes. @throws InvalidArgument  not two numbers, or one below
+/// `least`.
 void read_pair(const Attrs& attrs, const char* name, std::int64_t least, std::int64_t (&out)[2]) {
   const std::vector<std::int64_t>& values = attrs.ints(name);
-  TR_CHECK(values.size() == 2, "{} has {} numbers, expected 2 (height, width)", name, values.size());
+  TR_CHECK(values.size() == 2, "{} has {} numbers, expected 2 (height, width)", name,
+           values.size());
   for (int i = 0; i < 2; ++i) {
     out[i] = values[std::size_t(i)];
-    TR_CHECK(out[i] >= least && out[i] <= (1 << 20), "{} is {} along {}, expected {} to {}", name, out[i],
-             kAxisNames[i], least, 1 << 20);
+    TR_CHECK(out[i] >= least && out[i] <= (1 << 20), "{} is {} along {}, expected {} to {}", name,
+             out[i], kAxisNames[i], least, 1 << 20);
   }
 }
 
@@ -38,21 +40,23 @@ ConvGeometry conv_geometry(const Attrs& attrs, const TensorType& x) {
   read_pair(attrs, "dilation", 1, g.dilation);
 
   const std::int64_t out = attrs.i64("out_channels"), groups = attrs.i64("groups");
-  TR_CHECK(out >= 0 && groups >= 0, "out_channels is {} and groups {}, expected at least 1", out, groups);
+  TR_CHECK(out >= 0 && groups >= 0, "out_channels is {} and groups {}, expected at least 1", out,
+           groups);
   const std::int64_t multiplier = attrs.i64("multiplier");
   TR_CHECK(multiplier >= 1, "multiplier is {}, expected at least 1", multiplier);
   g.out_channels = out > 0 ? out : multiplier * g.channels;
   g.groups = groups > 0 ? groups : g.channels;
   TR_CHECK(g.groups >= 1 && g.channels % g.groups == 0 && g.out_channels % g.groups == 0,
-           "groups is {}, expected a divisor of the {} channels of x and of out_channels {}", g.groups, g.channels,
-           g.out_channels);
+           "groups is {}, expected a divisor of the {} channels of x and of out_channels {}",
+           g.groups, g.channels, g.out_channels);
 
   const std::int64_t size[2] = {g.height, g.width};
   std::int64_t result[2];
   for (int i = 0; i < 2; ++i) {
     const std::int64_t reach = g.dilation[i] * (g.kernel[i] - 1) + 1;
     const std::int64_t padded = size[i] + 2 * g.padding[i];
-    TR_CHECK(padded >= reach, "kernel covers {} cells along {}, expected at most {} (x {} with padding {})", reach,
+    TR_CHECK(padded >= reach,
+             "kernel covers {} cells along {}, expected at most {} (x {} with padding {})", reach,
              kAxisNames[i], padded, x.shape, g.padding[i]);
     result[i] = (padded - reach) / g.stride[i] + 1;
   }
@@ -72,11 +76,13 @@ PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x) {
   const std::int64_t size[2] = {g.height, g.width};
   std::int64_t result[2];
   for (int i = 0; i < 2; ++i) {
-    TR_CHECK(2 * g.padding[i] <= g.kernel[i], "padding is {} along {}, expected at most {} (half the kernel)",
-             g.padding[i], kAxisNames[i], g.kernel[i] / 2);
+    TR_CHECK(2 * g.padding[i] <= g.kernel[i],
+             "padding is {} along {}, expected at most {} (half the kernel)", g.padding[i],
+             kAxisNames[i], g.kernel[i] / 2);
     const std::int64_t padded = size[i] + 2 * g.padding[i];
-    TR_CHECK(padded >= g.kernel[i], "kernel is {} along {}, expected at most {} (x {} with padding {})",
-             g.kernel[i], kAxisNames[i], padded, x.shape, g.padding[i]);
+    TR_CHECK(padded >= g.kernel[i],
+             "kernel is {} along {}, expected at most {} (x {} with padding {})", g.kernel[i],
+             kAxisNames[i], padded, x.shape, g.padding[i]);
     const std::int64_t round = attrs.flag("ceil_mode") ? g.stride[i] - 1 : 0;
     result[i] = (padded - g.kernel[i] + round) / g.stride[i] + 1;
     // As in PyTorch: the last window must begin inside the image or its left padding.

@@ -7,9 +7,10 @@
 
 namespace tr {
 
-/// All sizes of one convolution, from the attributes of `conv` and the type of its x. Kernels use it too.
+/// All sizes of one convolution, from the attributes of `conv` and the type of its x. Kernels use
+/// it too.
 struct ConvGeometry {
-  std::int64_t batch, height, width, channels;   // x [N, H, W, C]
+  std::int64_t batch, height, width, channels;  // x [N, H, W, C]
   std::int64_t out_height, out_width, out_channels;
   std::int64_t kernel[2], stride[2], padding[2], dilation[2];
   std::int64_t groups;
@@ -20,7 +21,8 @@ struct ConvGeometry {
   std::int64_t multiply_adds() const;
 };
 
-/// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, groups do not divide the channels,
+/// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, groups do not divide
+/// the channels,
 ///   or the kernel exceeds the padded image.
 ConvGeometry conv_geometry(const Attrs& attrs, const TensorType& x);
 
@@ -34,7 +36,8 @@ struct PoolGeometry {
   Shape y_shape() const { return {batch, out_height, out_width, channels}; }
 };
 
-/// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, padding exceeds half the kernel,
+/// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, padding exceeds half
+/// the kernel,
 ///   or the kernel exceeds the padded image.
 PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x);
 

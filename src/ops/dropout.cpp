@@ -20,42 +20,46 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   if (in.size() > 1) {
     ops::check_shape("counters", in[1], Shape{kNumCounters}, "the step's counters");
     TR_CHECK(in.size() == 3 && in[2].shape.rank() == 2 && in[2].shape[1] == kStepInts,
-             "{} inputs, expected x, counters and step_ints [capacity, {}]", in.size(), int(kStepInts));
+             "{} inputs, expected x, counters and step_ints [capacity, {}]", in.size(),
+             int(kStepInts));
   }
   return {in[0]};
 }
 
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
-  return {builder.add("dropout_backward", {dout[0], node.inputs.at(1), node.inputs.at(2)}, node.attrs)};
+  return {
+      builder.add("dropout_backward", {dout[0], node.inputs.at(1), node.inputs.at(2)}, node.attrs)};
 }
 
 const std::vector<AttrSpec> kAttrs = {
     {"p", 0.5, true, "probability of a zero"},
     {"draw_id", std::int64_t{0}, false, "hash of the layer's name, set by the graph builder"}};
 
-const OpRegistration kDropout{{.name = "dropout",
-                               .inputs = {"x"},
-                               .outputs = {"y"},
-                               .attrs = kAttrs,
-                               .infer = infer,
-                               .gradient = gradient,
-                               .cost = ops::cost_per_element(kFlopsPerElement),
-                               .in_place = {{0, 0}},
-                               .needs_draws = true,
-                               .elementwise = true,
-                               .eval_identity = true,
-                               .doc = "y = x / (1 - p) where draw(seed, step, draw_id, sample, element) >= p, "
-                                      "else 0. torch.nn.functional.dropout"}};
+const OpRegistration kDropout{
+    {.name = "dropout",
+     .inputs = {"x"},
+     .outputs = {"y"},
+     .attrs = kAttrs,
+     .infer = infer,
+     .gradient = gradient,
+     .cost = ops::cost_per_element(kFlopsPerElement),
+     .in_place = {{0, 0}},
+     .needs_draws = true,
+     .elementwise = true,
+     .eval_identity = true,
+     .doc = "y = x / (1 - p) where draw(seed, step, draw_id, sample, element) >= p, "
+            "else 0. torch.nn.functional.dropout"}};
 
-const OpRegistration kDropoutBackward{{.name = "dropout_backward",
-                                       .inputs = {"dy", "counters", "step_ints"},
-                                       .outputs = {"dx"},
-                                       .attrs = kAttrs,
-                                       .infer = infer,
-                                       .cost = ops::cost_per_element(kFlopsPerElement),
-                                       .in_place = {{0, 0}},
-                                       .doc = "dx = dy / (1 - p) where the forward pass kept x, else 0: the same "
-                                              "draws again."}};
+const OpRegistration kDropoutBackward{
+    {.name = "dropout_backward",
+     .inputs = {"dy", "counters", "step_ints"},
+     .outputs = {"dx"},
+     .attrs = kAttrs,
+     .infer = infer,
+     .cost = ops::cost_per_element(kFlopsPerElement),
+     .in_place = {{0, 0}},
+     .doc = "dx = dy / (1 - p) where the forward pass kept x, else 0: the same "
+            "draws again."}};
 
 }  // namespace
 }  // namespace tr

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops of one input: one row each. The arithmetic is in src/backend/elementwise_functors.h.
+// Elementwise ops of one input: one row each. The arithmetic is in
+// src/backend/elementwise_functors.h.
 #include <optional>
 #include <string>
 
@@ -47,8 +48,12 @@ const Row kTable[] = {
     {"tanhshrink", Saves::X, 9, {}, "x - tanh(x). torch.nn.functional.tanhshrink"},
     {"silu", Saves::X, 11, {}, "x * sigmoid(x). torch.nn.functional.silu"},
     {"gelu", Saves::X, 12, {}, "x * (1 + erf(x / sqrt 2)) / 2. torch.nn.functional.gelu"},
-    {"gelu_tanh", Saves::X, 16, {},
-     "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. torch.nn.functional.gelu(approximate='tanh')"},
+    {"gelu_tanh",
+     Saves::X,
+     16,
+     {},
+     "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. "
+     "torch.nn.functional.gelu(approximate='tanh')"},
     {"softplus", Saves::X, 19, Alpha{1, false, "beta"},
      "log(1 + exp(alpha * x)) / alpha; x where alpha * x > 20. torch.nn.functional.softplus"},
     {"softsign", Saves::X, 3, {}, "x / (1 + |x|). torch.nn.functional.softsign"},

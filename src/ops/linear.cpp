@@ -22,12 +22,16 @@ std::vector<ParamSpec> parameters(const Attrs& attrs, const LayerContext& contex
   TR_CHECK(x.rank() >= 2, "x has shape {}, expected [N, ..., in_features]", x);
   const std::int64_t in = x.back(), out = attrs.i64("out_features");
   TR_CHECK(out >= 1, "out_features is {}, expected at least 1", out);
-  ParamSpec weight{.name = "weight", .type = {Shape{out, in}}, .kind = ParamKind::WEIGHT, .fan_in = in,
+  ParamSpec weight{.name = "weight",
+                   .type = {Shape{out, in}},
+                   .kind = ParamKind::WEIGHT,
+                   .fan_in = in,
                    .fan_out = out};
   // In files the columns stand in PyTorch's order (C, H, W), in memory in (H, W, C).
   const std::vector<std::int64_t>& image = context.flattened_from;
   if (!image.empty() && image[2] > 1 && image[0] * image[1] > 1) {
-    weight.file = {.view = {out, image[0], image[1], image[2]}, .order = {0, 3, 1, 2}, .shape = {out, in}};
+    weight.file = {
+        .view = {out, image[0], image[1], image[2]}, .order = {0, 3, 1, 2}, .shape = {out, in}};
   }
   std::vector<ParamSpec> specs = {weight};
   if (attrs.flag("bias")) {
@@ -47,8 +51,8 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
                    fmt::format("out_features and the last axis of x {}", x.shape));
   ops::check_dtype("weight", weight, x.dtype, "that of x");
   const bool bias = ops::given(in, 2);
-  TR_CHECK(bias == attrs.flag("bias"), "bias is {}, expected it {} (attribute bias)", bias ? "given" : "missing",
-           attrs.flag("bias") ? "given" : "missing");
+  TR_CHECK(bias == attrs.flag("bias"), "bias is {}, expected it {} (attribute bias)",
+           bias ? "given" : "missing", attrs.flag("bias") ? "given" : "missing");
   if (bias) {
     ops::check_shape("bias", in[2], Shape{weight.shape[0]}, "out_features");
     ops::check_dtype("bias", in[2], DType::FP32, "sums are fp32");
@@ -57,11 +61,13 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
 }
 
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
-  TR_CHECK(node.attrs.str("activation").empty(), "activation is '{}' before the backward pass is made, expected ''",
+  TR_CHECK(node.attrs.str("activation").empty(),
+           "activation is '{}' before the backward pass is made, expected ''",
            node.attrs.str("activation"));
   const bool bias = ops::given(node.inputs, 2);
   const TensorId dx = builder.add("fc_dx", {dout[0], node.inputs[1]});
-  std::vector<TensorId> grads = builder.add_op("fc_dweight", {dout[0], node.inputs[0]}, {{"bias", bias}});
+  std::vector<TensorId> grads =
+      builder.add_op("fc_dweight", {dout[0], node.inputs[0]}, {{"bias", bias}});
   grads.insert(grads.begin(), dx);
   return grads;
 }
@@ -79,8 +85,8 @@ std::vector<TensorType> infer_dx(const Attrs& attrs, Types in) {
   ops::check_rank("weight", weight, 2, "[out_features, in_features]");
   ops::check_dtype("weight", weight, dy.dtype, "that of dy");
   TR_CHECK(dy.shape.rank() >= 2 && dy.shape.back() == weight.shape[0],
-           "dy has shape {}, expected [N, ..., {}] (out_features of weight {})", dy.shape, weight.shape[0],
-           weight.shape);
+           "dy has shape {}, expected [N, ..., {}] (out_features of weight {})", dy.shape,
+           weight.shape[0], weight.shape);
   const TensorType dx{dy.shape.with_dim(dy.shape.rank() - 1, weight.shape[1]), dy.dtype};
   TR_CHECK(ops::given(in, 2) == !attrs.str("activation").empty(),
            "gate is {}, expected it {} (activation '{}')", ops::given(in, 2) ? "given" : "missing",
@@ -110,7 +116,8 @@ Cost cost_dweight(const Attrs& attrs, Types in, Types out) {
   return {2 * in[0].shape.num_elements() * in[1].shape.back() + bias, ops::bytes_moved(in, out)};
 }
 
-const AttrSpec kActivation = {"activation", std::string(), false, "set by fusion: name of an elementwise op"};
+const AttrSpec kActivation = {"activation", std::string(), false,
+                              "set by fusion: name of an elementwise op"};
 const AttrSpec kAlpha = {"alpha", 0.0, false, "of the activation"};
 
 const OpRegistration kFc{{.name = "fc",
@@ -129,25 +136,27 @@ const OpRegistration kFc{{.name = "fc",
                           .implied_flatten = true,
                           .doc = "y = activation(x W^T + b). torch.nn.functional.linear"}};
 
-const OpRegistration kFcDx{{.name = "fc_dx",
-                            .inputs = {"dy", "weight", "gate"},
-                            .outputs = {"dx"},
-                            .attrs = {kActivation, kAlpha},
-                            .num_optional_inputs = 1,
-                            .infer = infer_dx,
-                            .cost = cost_dx,
-                            .precision = Precision::LOW,
-                            .doc = "dx = (dy W) * activation'(gate); gate is what the activation saved."}};
+const OpRegistration kFcDx{
+    {.name = "fc_dx",
+     .inputs = {"dy", "weight", "gate"},
+     .outputs = {"dx"},
+     .attrs = {kActivation, kAlpha},
+     .num_optional_inputs = 1,
+     .infer = infer_dx,
+     .cost = cost_dx,
+     .precision = Precision::LOW,
+     .doc = "dx = (dy W) * activation'(gate); gate is what the activation saved."}};
 
-const OpRegistration kFcDweight{{.name = "fc_dweight",
-                                 .inputs = {"dy", "x"},
-                                 .outputs = {"dweight", "dbias"},
-                                 .attrs = {{"bias", true, false, "whether dbias is wanted"}},
-                                 .infer = infer_dweight,
-                                 .cost = cost_dweight,
-                                 .precision = Precision::LOW,
-                                 .num_outputs = [](const Attrs& attrs) { return attrs.flag("bias") ? 2 : 1; },
-                                 .doc = "dW = dy^T x and db = sum of dy over rows, in fp32."}};
+const OpRegistration kFcDweight{
+    {.name = "fc_dweight",
+     .inputs = {"dy", "x"},
+     .outputs = {"dweight", "dbias"},
+     .attrs = {{"bias", true, false, "whether dbias is wanted"}},
+     .infer = infer_dweight,
+     .cost = cost_dweight,
+     .precision = Precision::LOW,
+     .num_outputs = [](const Attrs& attrs) { return attrs.flag("bias") ? 2 : 1; },
+     .doc = "dW = dy^T x and db = sum of dy over rows, in fp32."}};
 
 }  // namespace
 }  // namespace tr

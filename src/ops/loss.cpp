@@ -15,8 +15,8 @@ const TensorType kScalar{Shape{}, DType::FP32};
 
 void check_scores(std::string_view name, const TensorType& type) {
   ops::check_floating(name, type);
-  TR_CHECK(type.shape.rank() == 2, "{} has shape {}, expected [N, C] (flatten() an image first)", name,
-           type.shape);
+  TR_CHECK(type.shape.rank() == 2, "{} has shape {}, expected [N, C] (flatten() an image first)",
+           name, type.shape);
 }
 
 /// Class numbers [N] or class probabilities [N, C].
@@ -26,7 +26,8 @@ void check_labels(const TensorType& labels, const TensorType& scores) {
     return;
   }
   TR_CHECK(labels.dtype == DType::INT32 || labels.dtype == DType::INT64,
-           "labels has dtype {}, expected int32 or int64 (class numbers) or fp32 (probabilities)", labels.dtype);
+           "labels has dtype {}, expected int32 or int64 (class numbers) or fp32 (probabilities)",
+           labels.dtype);
   ops::check_shape("labels", labels, Shape{scores.shape[0]}, "a class number a sample");
 }
 
@@ -83,7 +84,8 @@ std::vector<TensorType> infer_fused(const Attrs& attrs, Types in) {
 }
 
 std::vector<TensorId> gradient_fused(GraphBuilder& builder, const Node& node, Ids dout) {
-  TR_CHECK(dout[1] == kNoTensor, "logp has a gradient of its own, expected none (use log_softmax and nll)");
+  TR_CHECK(dout[1] == kNoTensor,
+           "logp has a gradient of its own, expected none (use log_softmax and nll)");
   return {builder.add("softmax_cross_entropy_backward",
                       {dout[0], node.outputs[1], node.inputs[1], node.inputs[0]}, node.attrs)};
 }
@@ -94,17 +96,20 @@ std::vector<TensorType> infer_fused_backward(const Attrs& attrs, Types in) {
   return {{in[1].shape, gradient_dtype(attrs, in, 3)}};
 }
 
-const AttrSpec kSmoothing = {"label_smoothing", 0.0, false, "s: weight of the uniform target, 0 to 1"};
-const AttrSpec kDtype = {"dtype", std::string(), false, "of the gradient; empty: that of x, or fp32 without it"};
+const AttrSpec kSmoothing = {"label_smoothing", 0.0, false,
+                             "s: weight of the uniform target, 0 to 1"};
+const AttrSpec kDtype = {"dtype", std::string(), false,
+                         "of the gradient; empty: that of x, or fp32 without it"};
 
-const OpRegistration kLogSoftmax{{.name = "log_softmax",
-                                  .inputs = {"x"},
-                                  .outputs = {"logp"},
-                                  .infer = infer_log_softmax,
-                                  .gradient = gradient_log_softmax,
-                                  .cost = ops::cost_per_element(11),
-                                  .precision = Precision::HIGH,
-                                  .doc = "x - log(sum exp x) over the last axis, in fp32. torch.log_softmax"}};
+const OpRegistration kLogSoftmax{
+    {.name = "log_softmax",
+     .inputs = {"x"},
+     .outputs = {"logp"},
+     .infer = infer_log_softmax,
+     .gradient = gradient_log_softmax,
+     .cost = ops::cost_per_element(11),
+     .precision = Precision::HIGH,
+     .doc = "x - log(sum exp x) over the last axis, in fp32. torch.log_softmax"}};
 
 const OpRegistration kLogSoftmaxBackward{{.name = "log_softmax_backward",
                                           .inputs = {"dlogp", "logp", "x"},
@@ -117,16 +122,17 @@ const OpRegistration kLogSoftmaxBackward{{.name = "log_softmax_backward",
                                           .type_only_from = 2,
                                           .doc = "dx = dlogp - exp(logp) * sum dlogp."}};
 
-const OpRegistration kNll{{.name = "nll",
-                           .inputs = {"logp", "labels"},
-                           .outputs = {"loss_sum"},
-                           .attrs = {kSmoothing},
-                           .infer = infer_nll,
-                           .gradient = gradient_nll,
-                           .cost = ops::cost_per_input_element(2),
-                           .precision = Precision::HIGH,
-                           .doc = "sum over samples of -(1 - s) logp[label] - s / C sum logp; with probabilities q "
-                                  "-sum ((1 - s) q + s / C) logp. torch.nn.CrossEntropyLoss(reduction='sum')"}};
+const OpRegistration kNll{
+    {.name = "nll",
+     .inputs = {"logp", "labels"},
+     .outputs = {"loss_sum"},
+     .attrs = {kSmoothing},
+     .infer = infer_nll,
+     .gradient = gradient_nll,
+     .cost = ops::cost_per_input_element(2),
+     .precision = Precision::HIGH,
+     .doc = "sum over samples of -(1 - s) logp[label] - s / C sum logp; with probabilities q "
+            "-sum ((1 - s) q + s / C) logp. torch.nn.CrossEntropyLoss(reduction='sum')"}};
 
 const OpRegistration kNllBackward{{.name = "nll_backward",
                                    .inputs = {"seed", "logp", "labels"},
@@ -137,26 +143,28 @@ const OpRegistration kNllBackward{{.name = "nll_backward",
                                    .precision = Precision::HIGH,
                                    .doc = "dlogp = -seed * target; logp gives only its shape."}};
 
-const OpRegistration kFused{{.name = "softmax_cross_entropy",
-                             .inputs = {"logits", "labels"},
-                             .outputs = {"loss_sum", "logp"},
-                             .attrs = {kSmoothing},
-                             .infer = infer_fused,
-                             .gradient = gradient_fused,
-                             .cost = ops::cost_per_input_element(13),
-                             .precision = Precision::HIGH,
-                             .doc = "log_softmax, then nll. torch.nn.functional.cross_entropy(reduction='sum')"}};
+const OpRegistration kFused{
+    {.name = "softmax_cross_entropy",
+     .inputs = {"logits", "labels"},
+     .outputs = {"loss_sum", "logp"},
+     .attrs = {kSmoothing},
+     .infer = infer_fused,
+     .gradient = gradient_fused,
+     .cost = ops::cost_per_input_element(13),
+     .precision = Precision::HIGH,
+     .doc = "log_softmax, then nll. torch.nn.functional.cross_entropy(reduction='sum')"}};
 
-const OpRegistration kFusedBackward{{.name = "softmax_cross_entropy_backward",
-                                     .inputs = {"seed", "logp", "labels", "logits"},
-                                     .outputs = {"dlogits"},
-                                     .attrs = {kSmoothing, kDtype},
-                                     .num_optional_inputs = 1,
-                                     .infer = infer_fused_backward,
-                                     .cost = ops::cost_per_element(11, 3),
-                                     .precision = Precision::HIGH,
-                                     .type_only_from = 3,
-                                     .doc = "dlogits = seed * (exp(logp) * sum(target) - target)."}};
+const OpRegistration kFusedBackward{
+    {.name = "softmax_cross_entropy_backward",
+     .inputs = {"seed", "logp", "labels", "logits"},
+     .outputs = {"dlogits"},
+     .attrs = {kSmoothing, kDtype},
+     .num_optional_inputs = 1,
+     .infer = infer_fused_backward,
+     .cost = ops::cost_per_element(11, 3),
+     .precision = Precision::HIGH,
+     .type_only_from = 3,
+     .doc = "dlogits = seed * (exp(logp) * sum(target) - target)."}};
 
 /// mse and bce_with_logits: one prediction against one target, element by element.
 std::vector<TensorType> infer_pair(const Attrs&, Types in) {
@@ -202,20 +210,23 @@ OpDef pair_loss_backward(const char* name, int flops, const char* doc) {
   return def;
 }
 
-const OpRegistration kMse{pair_loss("mse", 3,
-                                    "sum over samples of the mean over a sample's elements of (y - target)^2. "
-                                    "torch.nn.MSELoss times N")};
+const OpRegistration kMse{
+    pair_loss("mse", 3,
+              "sum over samples of the mean over a sample's elements of (y - target)^2. "
+              "torch.nn.MSELoss times N")};
 const OpRegistration kMseBackward{
     pair_loss_backward("mse_backward", 3, "dy = seed * 2 (y - target) / elements of a sample.")};
-const OpRegistration kBce{pair_loss("bce_with_logits", 20,
-                                    "sum over samples of the mean over a sample's elements of max(y, 0) - y target + "
-                                    "log(1 + exp(-|y|)). torch.nn.BCEWithLogitsLoss times N")};
-const OpRegistration kBceBackward{
-    pair_loss_backward("bce_with_logits_backward", 12, "dy = seed * (sigmoid(y) - target) / elements of a sample.")};
+const OpRegistration kBce{
+    pair_loss("bce_with_logits", 20,
+              "sum over samples of the mean over a sample's elements of max(y, 0) - y target + "
+              "log(1 + exp(-|y|)). torch.nn.BCEWithLogitsLoss times N")};
+const OpRegistration kBceBackward{pair_loss_backward(
+    "bce_with_logits_backward", 12, "dy = seed * (sigmoid(y) - target) / elements of a sample.")};
 
 std::vector<TensorType> infer_topk(const Attrs&, Types in) {
   check_scores("logits", in[0]);
-  TR_CHECK(!is_floating(in[1].dtype), "labels has dtype {}, expected int32 or int64 (class numbers)", in[1].dtype);
+  TR_CHECK(!is_floating(in[1].dtype),
+           "labels has dtype {}, expected int32 or int64 (class numbers)", in[1].dtype);
   check_labels(in[1], in[0]);
   return {{Shape{2}, DType::INT32}};
 }
@@ -228,22 +239,24 @@ std::vector<TensorType> infer_loss_seed(const Attrs&, Types in) {
   return {kScalar};
 }
 
-const OpRegistration kTopk{{.name = "topk_correct",
-                            .inputs = {"logits", "labels"},
-                            .outputs = {"correct"},
-                            .infer = infer_topk,
-                            .cost = ops::cost_per_input_element(1),
-                            .precision = Precision::HIGH,
-                            .doc = "Samples whose label is among the 1 and the 5 largest scores; of equal scores the "
-                                   "lower class is the larger; a NaN score is never correct."}};
+const OpRegistration kTopk{
+    {.name = "topk_correct",
+     .inputs = {"logits", "labels"},
+     .outputs = {"correct"},
+     .infer = infer_topk,
+     .cost = ops::cost_per_input_element(1),
+     .precision = Precision::HIGH,
+     .doc = "Samples whose label is among the 1 and the 5 largest scores; of equal scores the "
+            "lower class is the larger; a NaN score is never correct."}};
 
-const OpRegistration kLossSeed{{.name = "loss_seed",
-                                .inputs = {"counters", "step_floats", "loss_scale"},
-                                .outputs = {"seed"},
-                                .infer = infer_loss_seed,
-                                .cost = ops::cost_per_element(1),
-                                .precision = Precision::HIGH,
-                                .doc = "loss_scale / valid samples of the global batch, from the step's table."}};
+const OpRegistration kLossSeed{
+    {.name = "loss_seed",
+     .inputs = {"counters", "step_floats", "loss_scale"},
+     .outputs = {"seed"},
+     .infer = infer_loss_seed,
+     .cost = ops::cost_per_element(1),
+     .precision = Precision::HIGH,
+     .doc = "loss_scale / valid samples of the global batch, from the step's table."}};
 
 }  // namespace
 }  // namespace tr

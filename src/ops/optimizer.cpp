@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole-range ops: all parameters of a role at once, over the segment table. docs/execution.md has the semantics.
+// Whole-range ops: all parameters of a role at once, over the segment table. docs/execution.md has
+// the semantics.
 #include <string>
 
 #include "core/check.h"
@@ -17,8 +18,10 @@ const TensorType kCounters{Shape{kNumCounters}, DType::INT64};
 
 /// A whole range: flat, fp32, as long as `like` if given.
 void check_range(std::string_view name, const TensorType& type, const TensorType* like = nullptr) {
-  TR_CHECK(type.shape.rank() == 1 && type.dtype == DType::FP32, "{} is {}, expected fp32 [elements]", name, type);
-  if (like != nullptr) ops::check_shape(name, type, like->shape, "all ranges of parameters are equally long");
+  TR_CHECK(type.shape.rank() == 1 && type.dtype == DType::FP32,
+           "{} is {}, expected fp32 [elements]", name, type);
+  if (like != nullptr)
+    ops::check_shape(name, type, like->shape, "all ranges of parameters are equally long");
 }
 
 void check_clipping(const Attrs& attrs) {
@@ -28,11 +31,21 @@ void check_clipping(const Attrs& attrs) {
 }
 
 /// Places of the inputs that every optimizer has; its moments and weight_cast follow.
-enum Input : std::size_t { WEIGHTS, GRADIENTS, SEGMENTS, STEP_FLOATS, COUNTERS, LOSS_SCALE, FOUND_INF, GRAD_SUMSQ,
-                           FIRST_MOMENT };
+enum Input : std::size_t {
+  WEIGHTS,
+  GRADIENTS,
+  SEGMENTS,
+  STEP_FLOATS,
+  COUNTERS,
+  LOSS_SCALE,
+  FOUND_INF,
+  GRAD_SUMSQ,
+  FIRST_MOMENT
+};
 
-const std::vector<std::string> kCommonInputs = {"weights",  "gradients",  "segments",  "step_floats",
-                                                "counters", "loss_scale", "found_inf", "grad_sumsq"};
+const std::vector<std::string> kCommonInputs = {"weights",     "gradients", "segments",
+                                                "step_floats", "counters",  "loss_scale",
+                                                "found_inf",   "grad_sumsq"};
 
 void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moments) {
   check_range("weights", in[WEIGHTS]);
@@ -40,12 +53,14 @@ void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moment
   const TensorType& segments = in[SEGMENTS];
   TR_CHECK(segments.dtype == DType::UINT8 && segments.shape.rank() == 1 &&
                segments.shape[0] % std::int64_t(sizeof(Segment)) == 0,
-           "segments is {}, expected uint8 [a multiple of {}] (rows of Segment)", segments, sizeof(Segment));
+           "segments is {}, expected uint8 [a multiple of {}] (rows of Segment)", segments,
+           sizeof(Segment));
   const TensorType& floats = in[STEP_FLOATS];
   TR_CHECK(floats.dtype == DType::FP32 && floats.shape.rank() == 2 &&
-               floats.shape[1] >= step_floats_columns(1) && (floats.shape[1] - kFloatHeader) % kGroupColumns == 0,
-           "step_floats is {}, expected fp32 [capacity, {} + {} a parameter group]", floats, int(kFloatHeader),
-           int(kGroupColumns));
+               floats.shape[1] >= step_floats_columns(1) &&
+               (floats.shape[1] - kFloatHeader) % kGroupColumns == 0,
+           "step_floats is {}, expected fp32 [capacity, {} + {} a parameter group]", floats,
+           int(kFloatHeader), int(kGroupColumns));
   ops::check_same("counters", in[COUNTERS], kCounters, "the step's counters");
   ops::check_scalar("loss_scale", in[LOSS_SCALE], DType::FP32);
   ops::check_scalar("found_inf", in[FOUND_INF], DType::INT32);
@@ -57,7 +72,8 @@ void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moment
   }
   const std::size_t cast = FIRST_MOMENT + num_moments;
   if (ops::given(in, cast)) {
-    ops::check_shape("weight_cast", in[cast], in[WEIGHTS].shape, "all ranges of parameters are equally long");
+    ops::check_shape("weight_cast", in[cast], in[WEIGHTS].shape,
+                     "all ranges of parameters are equally long");
     TR_CHECK(in[cast].dtype == DType::FP16 || in[cast].dtype == DType::BF16,
              "weight_cast has dtype {}, expected fp16 or bf16", in[cast].dtype);
   }
@@ -73,7 +89,8 @@ std::vector<TensorType> infer_sgd(const Attrs& attrs, Types in) {
   check_optimizer_inputs(attrs, in, 1);
   check_fraction(attrs, "momentum");
   const bool momentum = attrs.f64("momentum") > 0;
-  TR_CHECK(momentum || !attrs.flag("nesterov"), "nesterov is on and momentum 0, expected a momentum above 0");
+  TR_CHECK(momentum || !attrs.flag("nesterov"),
+           "nesterov is on and momentum 0, expected a momentum above 0");
   TR_CHECK(momentum == ops::given(in, FIRST_MOMENT), "moment1 is {}, expected it {} (momentum {})",
            momentum ? "missing" : "given", momentum ? "given" : "missing", attrs.f64("momentum"));
   return {};
@@ -123,7 +140,8 @@ OpDef sgd_def() {
   def.attrs.push_back({"nesterov", false, false, ""});
   def.attrs.push_back({"decoupled", false, false, "decay outside the gradient: w *= 1 - lr wd"});
   def.infer = infer_sgd;
-  def.doc = "g += wd w; m = momentum m + g; w -= lr (nesterov ? g + momentum m : m). torch.optim.SGD";
+  def.doc =
+      "g += wd w; m = momentum m + g; w -= lr (nesterov ? g + momentum m : m). torch.optim.SGD";
   return def;
 }
 
@@ -135,8 +153,10 @@ OpDef adam_def() {
   def.attrs.push_back({"eps", 1e-8, false, ""});
   def.attrs.push_back({"decoupled", false, false, "AdamW"});
   def.infer = infer_adam;
-  def.doc = "m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps). "
-            "torch.optim.Adam, with `decoupled` torch.optim.AdamW";
+  def.doc =
+      "m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - "
+      "b2^t)) + eps). "
+      "torch.optim.Adam, with `decoupled` torch.optim.AdamW";
   return def;
 }
 
@@ -169,40 +189,41 @@ const OpRegistration kFiniteCheck{
          },
      .cost = ops::cost_per_input_element(3),
      .precision = Precision::HIGH,
-     .doc = "found_inf = 1 if any element is not finite; grad_sumsq = sum of squares of the (scaled) gradient."}};
+     .doc = "found_inf = 1 if any element is not finite; grad_sumsq = sum of squares of the "
+            "(scaled) gradient."}};
 
-const OpRegistration kEma{
-    {.name = "ema_update",
-     .inputs = {"ema", "weights", "found_inf"},
-     .attrs = {{"decay", 0.999, true, "weight of the past, 0 to 1"}},
-     .infer =
-         [](const Attrs& attrs, Types in) {
-           check_range("ema", in[0]);
-           check_range("weights", in[1], &in[0]);
-           ops::check_scalar("found_inf", in[2], DType::INT32);
-           const double decay = attrs.f64("decay");
-           TR_CHECK(decay > 0 && decay < 1, "decay is {}, expected 0 < decay < 1", decay);
-           return std::vector<TensorType>{};
-         },
-     .cost = range_cost(3, {0}),
-     .state_writes = {0},
-     .precision = Precision::HIGH,
-     .doc = "e = decay e + (1 - decay) w unless found_inf. torch.optim.swa_utils.get_ema_multi_avg_fn"}};
+const OpRegistration kEma{{.name = "ema_update",
+                           .inputs = {"ema", "weights", "found_inf"},
+                           .attrs = {{"decay", 0.999, true, "weight of the past, 0 to 1"}},
+                           .infer =
+                               [](const Attrs& attrs, Types in) {
+                                 check_range("ema", in[0]);
+                                 check_range("weights", in[1], &in[0]);
+                                 ops::check_scalar("found_inf", in[2], DType::INT32);
+                                 const double decay = attrs.f64("decay");
+                                 TR_CHECK(decay > 0 && decay < 1,
+                                          "decay is {}, expected 0 < decay < 1", decay);
+                                 return std::vector<TensorType>{};
+                               },
+                           .cost = range_cost(3, {0}),
+                           .state_writes = {0},
+                           .precision = Precision::HIGH,
+                           .doc = "e = decay e + (1 - decay) w unless found_inf. "
+                                  "torch.optim.swa_utils.get_ema_multi_avg_fn"}};
 
-const OpRegistration kCommitBuffers{
-    {.name = "commit_buffers",
-     .inputs = {"buffer", "buffer_next", "found_inf"},
-     .infer =
-         [](const Attrs&, Types in) {
-           check_range("buffer", in[0]);
-           check_range("buffer_next", in[1], &in[0]);
-           ops::check_scalar("found_inf", in[2], DType::INT32);
-           return std::vector<TensorType>{};
-         },
-     .cost = range_cost(0, {0}),
-     .state_writes = {0},
-     .precision = Precision::HIGH,
-     .doc = "buffer = buffer_next unless found_inf."}};
+const OpRegistration kCommitBuffers{{.name = "commit_buffers",
+                                     .inputs = {"buffer", "buffer_next", "found_inf"},
+                                     .infer =
+                                         [](const Attrs&, Types in) {
+                                           check_range("buffer", in[0]);
+                                           check_range("buffer_next", in[1], &in[0]);
+                                           ops::check_scalar("found_inf", in[2], DType::INT32);
+                                           return std::vector<TensorType>{};
+                                         },
+                                     .cost = range_cost(0, {0}),
+                                     .state_writes = {0},
+                                     .precision = Precision::HIGH,
+                                     .doc = "buffer = buffer_next unless found_inf."}};
 
 }  // namespace
 }  // namespace tr

@@ -18,19 +18,26 @@ Attrs pool_attrs(Size2d kernel, Size2d stride, Size2d padding, const PoolOptions
 
 }  // namespace
 
-BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options, std::source_location where) {
+BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options,
+                  std::source_location where) {
   return layer("maxpool", pool_attrs(kernel, stride, padding, options), 1, where);
 }
 
-BluePrint maxpool(Size2d kernel, std::source_location where) { return maxpool(kernel, kernel, 0, {}, where); }
-
-BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options, std::source_location where) {
-  return layer("avgpool",
-               pool_attrs(kernel, stride, padding, options).set("count_include_pad", options.count_include_pad), 1,
-               where);
+BluePrint maxpool(Size2d kernel, std::source_location where) {
+  return maxpool(kernel, kernel, 0, {}, where);
 }
 
-BluePrint avgpool(Size2d kernel, std::source_location where) { return avgpool(kernel, kernel, 0, {}, where); }
+BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options,
+                  std::source_location where) {
+  return layer("avgpool",
+               pool_attrs(kernel, stride, padding, options)
+                   .set("count_include_pad", options.count_include_pad),
+               1, where);
+}
+
+BluePrint avgpool(Size2d kernel, std::source_location where) {
+  return avgpool(kernel, kernel, 0, {}, where);
+}
 
 BluePrint gap(std::source_location where) { return layer("gap", {}, 1, where); }
 
@@ -43,8 +50,9 @@ constexpr std::int64_t kMaxWindow = 256;  // places fit one byte
 
 std::vector<TensorType> infer_maxpool(const Attrs& attrs, Types in) {
   const PoolGeometry g = pool_geometry(attrs, in[0]);
-  TR_CHECK(g.kernel[0] * g.kernel[1] <= kMaxWindow, "kernel [{}, {}] has {} cells, expected at most {}",
-           g.kernel[0], g.kernel[1], g.kernel[0] * g.kernel[1], kMaxWindow);
+  TR_CHECK(g.kernel[0] * g.kernel[1] <= kMaxWindow,
+           "kernel [{}, {}] has {} cells, expected at most {}", g.kernel[0], g.kernel[1],
+           g.kernel[0] * g.kernel[1], kMaxWindow);
   return {{g.y_shape(), in[0].dtype}, {g.y_shape(), DType::UINT8}};
 }
 
@@ -99,50 +107,56 @@ std::vector<TensorType> infer_gap_backward(const Attrs& attrs, Types in) {
 const std::vector<std::int64_t> kOnes = {1, 1}, kZeros = {0, 0};
 
 std::vector<AttrSpec> attrs_of(bool average) {
-  std::vector<AttrSpec> attrs = {{"kernel", kOnes, true, "height, width"},
-                                 {"stride", kOnes, true, "height, width"},
-                                 {"padding", kZeros, false, "height, width; at most half the kernel"},
-                                 {"ceil_mode", false, false, "round the output size up"}};
-  if (average) attrs.push_back({"count_include_pad", true, false, "padded cells count in the divisor"});
+  std::vector<AttrSpec> attrs = {
+      {"kernel", kOnes, true, "height, width"},
+      {"stride", kOnes, true, "height, width"},
+      {"padding", kZeros, false, "height, width; at most half the kernel"},
+      {"ceil_mode", false, false, "round the output size up"}};
+  if (average)
+    attrs.push_back({"count_include_pad", true, false, "padded cells count in the divisor"});
   return attrs;
 }
 
-const OpRegistration kMaxpool{{.name = "maxpool",
-                               .inputs = {"x"},
-                               .outputs = {"y", "index"},
-                               .attrs = attrs_of(false),
-                               .infer = infer_maxpool,
-                               .gradient = gradient_maxpool,
-                               .cost = cost_pool,
-                               .doc = "Maximum of each window; index is its cell, row by row, the first on ties. "
-                                      "torch.nn.functional.max_pool2d"}};
+const OpRegistration kMaxpool{
+    {.name = "maxpool",
+     .inputs = {"x"},
+     .outputs = {"y", "index"},
+     .attrs = attrs_of(false),
+     .infer = infer_maxpool,
+     .gradient = gradient_maxpool,
+     .cost = cost_pool,
+     .doc = "Maximum of each window; index is its cell, row by row, the first on ties. "
+            "torch.nn.functional.max_pool2d"}};
 
-const OpRegistration kMaxpoolBackward{{.name = "maxpool_backward",
-                                       .inputs = {"dy", "index", "x"},
-                                       .outputs = {"dx"},
-                                       .attrs = attrs_of(false),
-                                       .infer = infer_maxpool_backward,
-                                       .cost = ops::cost_per_element(1, 2),
-                                       .type_only_from = 2,
-                                       .doc = "dx sums dy over the windows whose maximum the cell is."}};
+const OpRegistration kMaxpoolBackward{
+    {.name = "maxpool_backward",
+     .inputs = {"dy", "index", "x"},
+     .outputs = {"dx"},
+     .attrs = attrs_of(false),
+     .infer = infer_maxpool_backward,
+     .cost = ops::cost_per_element(1, 2),
+     .type_only_from = 2,
+     .doc = "dx sums dy over the windows whose maximum the cell is."}};
 
-const OpRegistration kAvgpool{{.name = "avgpool",
-                               .inputs = {"x"},
-                               .outputs = {"y"},
-                               .attrs = attrs_of(true),
-                               .infer = infer_avgpool,
-                               .gradient = gradient_avgpool,
-                               .cost = cost_pool,
-                               .doc = "Mean of each window, summed in fp32. torch.nn.functional.avg_pool2d"}};
+const OpRegistration kAvgpool{
+    {.name = "avgpool",
+     .inputs = {"x"},
+     .outputs = {"y"},
+     .attrs = attrs_of(true),
+     .infer = infer_avgpool,
+     .gradient = gradient_avgpool,
+     .cost = cost_pool,
+     .doc = "Mean of each window, summed in fp32. torch.nn.functional.avg_pool2d"}};
 
-const OpRegistration kAvgpoolBackward{{.name = "avgpool_backward",
-                                       .inputs = {"dy", "x"},
-                                       .outputs = {"dx"},
-                                       .attrs = attrs_of(true),
-                                       .infer = infer_avgpool_backward,
-                                       .cost = ops::cost_per_element(1, 1),
-                                       .type_only_from = 1,
-                                       .doc = "dx sums dy / divisor over the windows that hold the cell."}};
+const OpRegistration kAvgpoolBackward{
+    {.name = "avgpool_backward",
+     .inputs = {"dy", "x"},
+     .outputs = {"dx"},
+     .attrs = attrs_of(true),
+     .infer = infer_avgpool_backward,
+     .cost = ops::cost_per_element(1, 1),
+     .type_only_from = 1,
+     .doc = "dx sums dy / divisor over the windows that hold the cell."}};
 
 const OpRegistration kGap{{.name = "gap",
                            .inputs = {"x"},

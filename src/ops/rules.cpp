@@ -7,15 +7,20 @@
 namespace tr::ops {
 
 void check_floating(std::string_view name, const TensorType& type) {
-  TR_CHECK(is_floating(type.dtype), "{} has dtype {}, expected fp32, fp16 or bf16", name, type.dtype);
+  TR_CHECK(is_floating(type.dtype), "{} has dtype {}, expected fp32, fp16 or bf16", name,
+           type.dtype);
 }
 
-void check_dtype(std::string_view name, const TensorType& type, DType expected, std::string_view why) {
-  TR_CHECK(type.dtype == expected, "{} has dtype {}, expected {} ({})", name, type.dtype, expected, why);
+void check_dtype(std::string_view name, const TensorType& type, DType expected,
+                 std::string_view why) {
+  TR_CHECK(type.dtype == expected, "{} has dtype {}, expected {} ({})", name, type.dtype, expected,
+           why);
 }
 
-void check_shape(std::string_view name, const TensorType& type, const Shape& expected, std::string_view why) {
-  TR_CHECK(type.shape == expected, "{} has shape {}, expected {} ({})", name, type.shape, expected, why);
+void check_shape(std::string_view name, const TensorType& type, const Shape& expected,
+                 std::string_view why) {
+  TR_CHECK(type.shape == expected, "{} has shape {}, expected {} ({})", name, type.shape, expected,
+           why);
 }
 
 void check_rank(std::string_view name, const TensorType& type, int rank, std::string_view axes) {
@@ -23,7 +28,8 @@ void check_rank(std::string_view name, const TensorType& type, int rank, std::st
 }
 
 void check_scalar(std::string_view name, const TensorType& type, DType dtype) {
-  TR_CHECK(type.shape.rank() == 0 && type.dtype == dtype, "{} is {}, expected {} []", name, type, dtype);
+  TR_CHECK(type.shape.rank() == 0 && type.dtype == dtype, "{} is {}, expected {} []", name, type,
+           dtype);
 }
 
 void check_same(std::string_view name, const TensorType& type, const TensorType& expected,
@@ -60,8 +66,8 @@ CostRule cost_per_input_element(int flops, int index) {
 
 int normalised_axis(std::int64_t axis, const Shape& shape) {
   const int rank = shape.rank();
-  TR_CHECK(axis >= -rank && axis < rank, "axis is {}, expected {} to {} (x has shape {})", axis, -rank,
-           rank - 1, shape);
+  TR_CHECK(axis >= -rank && axis < rank, "axis is {}, expected {} to {} (x has shape {})", axis,
+           -rank, rank - 1, shape);
   return int(axis < 0 ? axis + rank : axis);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checks and costs that the op definitions share. Messages follow docs: what has which value, what was expected, why.
+// Checks and costs that the op definitions share. Messages follow docs: what has which value, what
+// was expected, why.
 
 #include <functional>
 #include <span>
@@ -20,9 +21,11 @@ using CostRule = std::function<Cost(const Attrs&, Types in, Types out)>;
 /// "x has dtype int32, expected fp32, fp16 or bf16"
 void check_floating(std::string_view name, const TensorType& type);
 /// "bias has dtype fp16, expected fp32 (why)"
-void check_dtype(std::string_view name, const TensorType& type, DType expected, std::string_view why);
+void check_dtype(std::string_view name, const TensorType& type, DType expected,
+                 std::string_view why);
 /// "weight has shape [512], expected [768] (why)"
-void check_shape(std::string_view name, const TensorType& type, const Shape& expected, std::string_view why);
+void check_shape(std::string_view name, const TensorType& type, const Shape& expected,
+                 std::string_view why);
 /// "x has shape [3, 4], expected [N, H, W, C]"; the axes name as many dimensions as are expected.
 void check_rank(std::string_view name, const TensorType& type, int rank, std::string_view axes);
 /// The tensor is one number of that dtype.

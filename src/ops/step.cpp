@@ -13,7 +13,8 @@ using ops::Types;
 const TensorType kCounters{Shape{kNumCounters}, DType::INT64};
 
 std::vector<TensorType> infer_all_reduce(const Attrs&, Types in) {
-  TR_CHECK(in[0].shape.rank() == 1 && in[0].dtype == DType::FP32, "range is {}, expected fp32 [elements]", in[0]);
+  TR_CHECK(in[0].shape.rank() == 1 && in[0].dtype == DType::FP32,
+           "range is {}, expected fp32 [elements]", in[0]);
   return {};
 }
 
@@ -23,11 +24,13 @@ std::vector<TensorType> infer_all_reduce_flag(const Attrs&, Types in) {
 }
 
 std::vector<TensorType> infer_record_step(const Attrs&, Types in) {
-  TR_CHECK(in[0].shape.rank() == 2 && in[0].shape[1] == kResultColumns && in[0].dtype == DType::FP32,
-           "results is {}, expected fp32 [capacity, {}]", in[0], int(kResultColumns));
+  TR_CHECK(
+      in[0].shape.rank() == 2 && in[0].shape[1] == kResultColumns && in[0].dtype == DType::FP32,
+      "results is {}, expected fp32 [capacity, {}]", in[0], int(kResultColumns));
   ops::check_same("counters", in[1], kCounters, "the step's counters");
   ops::check_scalar("loss_sum", in[2], DType::FP32);
-  if (ops::given(in, 3)) ops::check_same("correct", in[3], {Shape{2}, DType::INT32}, "top 1 and top 5");
+  if (ops::given(in, 3))
+    ops::check_same("correct", in[3], {Shape{2}, DType::INT32}, "top 1 and top 5");
   return {};
 }
 
@@ -35,7 +38,8 @@ std::vector<TensorType> infer_update_loss_scale(const Attrs& attrs, Types in) {
   ops::check_scalar("loss_scale", in[0], DType::FP32);
   ops::check_scalar("found_inf", in[1], DType::INT32);
   ops::check_same("counters", in[2], kCounters, "the step's counters");
-  TR_CHECK(attrs.i64("growth_interval") >= 0, "growth_interval is {}, expected at least 0 (0: never grows)",
+  TR_CHECK(attrs.i64("growth_interval") >= 0,
+           "growth_interval is {}, expected at least 0 (0: never grows)",
            attrs.i64("growth_interval"));
   return {};
 }
@@ -47,13 +51,14 @@ std::vector<TensorType> infer_advance_counters(const Attrs&, Types in) {
 
 Cost small_cost(const Attrs&, Types in, Types) { return {0, ops::bytes_moved(in.first(1), {})}; }
 
-const OpRegistration kAllReduce{{.name = "all_reduce",
-                                 .inputs = {"range"},
-                                 .infer = infer_all_reduce,
-                                 .cost = small_cost,
-                                 .state_writes = {0},
-                                 .precision = Precision::HIGH,
-                                 .doc = "Sum over the ranks, in their order. torch.distributed.all_reduce"}};
+const OpRegistration kAllReduce{
+    {.name = "all_reduce",
+     .inputs = {"range"},
+     .infer = infer_all_reduce,
+     .cost = small_cost,
+     .state_writes = {0},
+     .precision = Precision::HIGH,
+     .doc = "Sum over the ranks, in their order. torch.distributed.all_reduce"}};
 
 const OpRegistration kAllReduceFlag{{.name = "all_reduce_flag",
                                      .inputs = {"flag"},
@@ -65,7 +70,8 @@ const OpRegistration kAllReduceFlag{{.name = "all_reduce_flag",
 
 const OpRegistration kRecordStep{
     {.name = "record_step",
-     .inputs = {"results", "counters", "loss_sum", "correct", "found_inf", "grad_sumsq", "loss_scale"},
+     .inputs = {"results", "counters", "loss_sum", "correct", "found_inf", "grad_sumsq",
+                "loss_scale"},
      .num_optional_inputs = 4,
      .infer = infer_record_step,
      .cost = small_cost,
@@ -76,7 +82,8 @@ const OpRegistration kRecordStep{
 const OpRegistration kUpdateLossScale{
     {.name = "update_loss_scale",
      .inputs = {"loss_scale", "found_inf", "counters"},
-     .attrs = {{"growth_interval", std::int64_t{0}, false, "good steps in a row that double it; 0: never"}},
+     .attrs = {{"growth_interval", std::int64_t{0}, false,
+                "good steps in a row that double it; 0: never"}},
      .infer = infer_update_loss_scale,
      .cost = small_cost,
      .state_writes = {0},
@@ -92,7 +99,8 @@ const OpRegistration kAdvanceCounters{
      .cost = small_cost,
      .state_writes = {0},
      .precision = Precision::HIGH,
-     .doc = "Advances row; with last_micro step; with training updates or skipped, and the rows of good and bad "
+     .doc = "Advances row; with last_micro step; with training updates or skipped, and the rows of "
+            "good and bad "
             "steps."}};
 
 }  // namespace

@@ -16,7 +16,8 @@ Cost no_cost(const Attrs&, Types, Types) { return {}; }
 
 std::vector<TensorType> infer_flatten(const Attrs&, Types in) {
   const Shape& x = in[0].shape;
-  TR_CHECK(x.rank() >= 2, "x has shape {}, expected [N, ...] with at least one axis after the batch", x);
+  TR_CHECK(x.rank() >= 2,
+           "x has shape {}, expected [N, ...] with at least one axis after the batch", x);
   return {{Shape{x[0], x.drop_first().num_elements()}, in[0].dtype}};
 }
 
@@ -30,16 +31,17 @@ std::vector<TensorType> infer_reshape_like(const Attrs&, Types in) {
   return {{in[1].shape, in[0].dtype}};
 }
 
-const OpRegistration kFlatten{{.name = "flatten",
-                               .inputs = {"x"},
-                               .outputs = {"y"},
-                               .infer = infer_flatten,
-                               .gradient = gradient_flatten,
-                               .cost = no_cost,
-                               .views = {{0, 0}},
-                               .flattens = true,
-                               .doc = "[N, ...] -> [N, product]. torch.nn.Flatten, except for the order in memory "
-                                      "(H, W, C)"}};
+const OpRegistration kFlatten{
+    {.name = "flatten",
+     .inputs = {"x"},
+     .outputs = {"y"},
+     .infer = infer_flatten,
+     .gradient = gradient_flatten,
+     .cost = no_cost,
+     .views = {{0, 0}},
+     .flattens = true,
+     .doc = "[N, ...] -> [N, product]. torch.nn.Flatten, except for the order in memory "
+            "(H, W, C)"}};
 
 const OpRegistration kReshapeLike{
     {.name = "reshape_like",
@@ -52,16 +54,16 @@ const OpRegistration kReshapeLike{
      .type_only_from = 1,
      .doc = "x in the shape of `like`; the gradient of flatten. torch.Tensor.view_as"}};
 
-const OpRegistration kIdentity{
-    {.name = "identity",
-     .inputs = {"x"},
-     .outputs = {"y"},
-     .infer = same_type,
-     .gradient = [](GraphBuilder&, const Node&, Ids dout) { return std::vector<TensorId>{dout[0]}; },
-     .cost = no_cost,
-     .views = {{0, 0}},
-     .elementwise = true,
-     .doc = "y = x. torch.nn.Identity"}};
+const OpRegistration kIdentity{{.name = "identity",
+                                .inputs = {"x"},
+                                .outputs = {"y"},
+                                .infer = same_type,
+                                .gradient = [](GraphBuilder&, const Node&,
+                                               Ids dout) { return std::vector<TensorId>{dout[0]}; },
+                                .cost = no_cost,
+                                .views = {{0, 0}},
+                                .elementwise = true,
+                                .doc = "y = x. torch.nn.Identity"}};
 
 const OpRegistration kStopGradient{
     {.name = "stop_gradient",

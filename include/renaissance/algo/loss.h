@@ -13,9 +13,9 @@ struct LossTerm {
   enum class Kind { CROSS_ENTROPY, MSE, BCE_WITH_LOGITS };
 
   Kind kind = Kind::CROSS_ENTROPY;
-  std::string field = "label";   // the data set's field that it compares with
-  int output = 0;                // which output of the model
-  float label_smoothing = 0;     // CROSS_ENTROPY, in [0, 1]
+  std::string field = "label";  // the data set's field that it compares with
+  int output = 0;               // which output of the model
+  float label_smoothing = 0;    // CROSS_ENTROPY, in [0, 1]
 };
 
 /// What a task trains for: the sum of its terms. Every loss builder converts to it; a + b adds
@@ -24,7 +24,7 @@ struct LossTerm {
 struct Loss {
   std::vector<LossTerm> terms;
 
-  std::string name() const;      // "cross_entropy", "cross_entropy+mse"
+  std::string name() const;  // "cross_entropy", "cross_entropy+mse"
   /// @throws InvalidArgument  no term, label_smoothing outside [0, 1], output < 0 or an empty
   ///   field.
   void validate() const;
@@ -54,7 +54,7 @@ class TR_API CrossEntropyLoss {
 /// torch.nn.MSELoss.
 class TR_API MSELoss {
  public:
-  MSELoss& field(std::string name);            // default "target"
+  MSELoss& field(std::string name);  // default "target"
   MSELoss& output(int index);
   operator Loss() const { return {{term_}}; }  // NOLINT: implicit by design
 

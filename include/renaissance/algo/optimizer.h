@@ -17,11 +17,11 @@ struct TR_API Optimizer {
 
   Kind kind = Kind::SGD;
   double weight_decay = 0;
-  double momentum = 0;                   // SGD
-  bool nesterov = false;                 // SGD
-  bool decoupled_weight_decay = false;   // SGD
-  double beta1 = 0.9, beta2 = 0.999;     // ADAM, ADAMW
-  double eps = 1e-8;                     // ADAM, ADAMW
+  double momentum = 0;                  // SGD
+  bool nesterov = false;                // SGD
+  bool decoupled_weight_decay = false;  // SGD
+  double beta1 = 0.9, beta2 = 0.999;    // ADAM, ADAMW
+  double eps = 1e-8;                    // ADAM, ADAMW
 
   /// @throws InvalidArgument  naming the field, its value and its range.
   void validate() const;
@@ -39,12 +39,12 @@ TR_API Optimizer::Kind optimizer_kind_from_name(std::string_view name);
 /// Agrees with torch.optim.SGD; decoupled_weight_decay(true) gives the articles' form.
 class TR_API SGD {
  public:
-  SGD& momentum(double value);                      // default 0
-  SGD& weight_decay(double value);                  // default 0
-  SGD& nesterov(bool on = true);                    // default off; needs momentum > 0
-  SGD& decoupled_weight_decay(bool on = true);      // default off
+  SGD& momentum(double value);                  // default 0
+  SGD& weight_decay(double value);              // default 0
+  SGD& nesterov(bool on = true);                // default off; needs momentum > 0
+  SGD& decoupled_weight_decay(bool on = true);  // default off
   /// @throws InvalidArgument  nesterov without momentum.
-  operator Optimizer() const;                       // NOLINT: implicit by design
+  operator Optimizer() const;  // NOLINT: implicit by design
 
  private:
   Optimizer options_;
@@ -60,11 +60,11 @@ class TR_API SGD {
 class TR_API Adam {
  public:
   Adam();
-  Adam& beta1(double value);           // default 0.9, in [0, 1)
-  Adam& beta2(double value);           // default 0.999, in [0, 1)
-  Adam& eps(double value);             // default 1e-8, > 0
-  Adam& weight_decay(double value);    // default 0
-  operator Optimizer() const;          // NOLINT: implicit by design
+  Adam& beta1(double value);         // default 0.9, in [0, 1)
+  Adam& beta2(double value);         // default 0.999, in [0, 1)
+  Adam& eps(double value);           // default 1e-8, > 0
+  Adam& weight_decay(double value);  // default 0
+  operator Optimizer() const;        // NOLINT: implicit by design
 
  private:
   Optimizer options_;
@@ -79,7 +79,7 @@ class TR_API AdamW {
   AdamW& beta2(double value);
   AdamW& eps(double value);
   AdamW& weight_decay(double value);
-  operator Optimizer() const;          // NOLINT: implicit by design
+  operator Optimizer() const;  // NOLINT: implicit by design
 
  private:
   Optimizer options_;

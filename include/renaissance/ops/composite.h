@@ -13,8 +13,8 @@ namespace tr {
 // Short forms of often written rows of layers. Each is exactly the seq() given in its comment.
 
 /// seq(conv(out, k, s, p), bn(momentum, eps), relu())
-TR_API BluePrint cbr(std::int64_t out_channels, Size2d kernel, Size2d stride = 1, Size2d padding = 0,
-                     float momentum = 0.1f, float eps = 1e-5f,
+TR_API BluePrint cbr(std::int64_t out_channels, Size2d kernel, Size2d stride = 1,
+                     Size2d padding = 0, float momentum = 0.1f, float eps = 1e-5f,
                      std::source_location where = std::source_location::current());
 /// Another name of cbr.
 TR_API BluePrint conv_bn_relu(std::int64_t out_channels, Size2d kernel, Size2d stride = 1,
@@ -22,7 +22,8 @@ TR_API BluePrint conv_bn_relu(std::int64_t out_channels, Size2d kernel, Size2d s
                               std::source_location where = std::source_location::current());
 /// seq(conv, bn, relu, maxpool)
 TR_API BluePrint cbrp(std::int64_t out_channels, Size2d conv_kernel, Size2d conv_stride,
-                      Size2d conv_padding, Size2d pool_kernel, Size2d pool_stride, Size2d pool_padding,
+                      Size2d conv_padding, Size2d pool_kernel, Size2d pool_stride,
+                      Size2d pool_padding,
                       std::source_location where = std::source_location::current());
 /// seq(gap(), flatten(), fc(out, bias))
 TR_API BluePrint gap_fc(std::int64_t out_features, bool bias,
@@ -32,19 +33,20 @@ TR_API BluePrint gap_fc(std::int64_t out_features, bool bias,
 /// shortcut by a 1x1
 /// convolution with bn; the others keep the size and take x itself as the shortcut.
 enum class BlockStyle {
-  RESNET_1_3_1,     // bottleneck: 1x1 mid, 3x3 mid (stride here, as in torchvision), 1x1 out
+  RESNET_1_3_1,  // bottleneck: 1x1 mid, 3x3 mid (stride here, as in torchvision), 1x1 out
   RESNET_1_3_1_DS,
-  RESNET_3_3,       // basic: 3x3 out (stride here), 3x3 out
+  RESNET_3_3,  // basic: 3x3 out (stride here), 3x3 out
   RESNET_3_3_DS,
-  MB_E1_K3,         // inverted residual: depthwise 3x3, 1x1 out
+  MB_E1_K3,  // inverted residual: depthwise 3x3, 1x1 out
   MB_E1_K3_DS,
-  MB_E6_K3,         // inverted residual: 1x1 to six times the channels, depthwise 3x3, 1x1 out
+  MB_E6_K3,  // inverted residual: 1x1 to six times the channels, depthwise 3x3, 1x1 out
   MB_E6_K3_DS
 };
 using enum BlockStyle;
 
 struct BlockOptions {
-  std::int64_t stride = 0;  // 0: 2 for _DS styles, else 1. A _DS style with stride 1 projects without halving
+  std::int64_t stride =
+      0;  // 0: 2 for _DS styles, else 1. A _DS style with stride 1 projects without halving
 };
 
 /// A bottleneck block: seq(residual(body[, shortcut]), relu()). Source: He et al. 2015,

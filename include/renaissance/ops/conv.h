@@ -19,7 +19,7 @@ struct Size2d {
 };
 
 struct ConvOptions {
-  bool bias = false;      // the articles' convolutions have none: batch norm follows
+  bool bias = false;  // the articles' convolutions have none: batch norm follows
   Size2d dilation = 1;
   std::int64_t groups = 1;
 };
@@ -36,8 +36,8 @@ struct ConvOptions {
 /// @throws InvalidArgument  a number is out of range, groups do not divide C and out_channels, the
 ///   kernel exceeds the
 ///   padded image. Agrees with torch.nn.Conv2d (whose bias is on by default, ours off).
-TR_API BluePrint conv(std::int64_t out_channels, Size2d kernel, Size2d stride = 1, Size2d padding = 0,
-                      ConvOptions options = {},
+TR_API BluePrint conv(std::int64_t out_channels, Size2d kernel, Size2d stride = 1,
+                      Size2d padding = 0, ConvOptions options = {},
                       std::source_location where = std::source_location::current());
 
 /// Depthwise: as many groups and output channels as x has channels. Agrees with torch.nn.Conv2d(C,

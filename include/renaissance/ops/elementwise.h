@@ -8,10 +8,10 @@
 
 namespace tr {
 
-// Activations: y = f(x), element by element, any floating dtype, shape of x. Derivatives and what is
-// saved for the backward pass (x or y, no copy) stand beside the functors in
-// src/backend/elementwise_functors.h. Each agrees with the function of torch.nn.functional (or torch)
-// of its name.
+// Activations: y = f(x), element by element, any floating dtype, shape of x. Derivatives and what
+// is saved for the backward pass (x or y, no copy) stand beside the functors in
+// src/backend/elementwise_functors.h. Each agrees with the function of torch.nn.functional (or
+// torch) of its name.
 
 /// y = max(x, 0). Saves y.
 inline BluePrint relu(std::source_location where = std::source_location::current()) {
@@ -28,11 +28,13 @@ inline BluePrint leaky_relu(float slope = 0.01f,
   return layer("leaky_relu", {{"alpha", double(slope)}}, 1, where);
 }
 /// y = x > 0 ? x : alpha * (exp(x) - 1). Saves y. @throws InvalidArgument  alpha < 0.
-inline BluePrint elu(float alpha = 1.0f, std::source_location where = std::source_location::current()) {
+inline BluePrint elu(float alpha = 1.0f,
+                     std::source_location where = std::source_location::current()) {
   return layer("elu", {{"alpha", double(alpha)}}, 1, where);
 }
 /// y = x > 0 ? x : alpha * (exp(x / alpha) - 1). Saves y. @throws InvalidArgument  alpha <= 0.
-inline BluePrint celu(float alpha = 1.0f, std::source_location where = std::source_location::current()) {
+inline BluePrint celu(float alpha = 1.0f,
+                      std::source_location where = std::source_location::current()) {
   return layer("celu", {{"alpha", double(alpha)}}, 1, where);
 }
 /// y = s * elu(x, a) with the fixed point's s = 1.0507.., a = 1.6732... Source: arXiv:1706.02515.

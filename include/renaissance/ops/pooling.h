@@ -11,8 +11,10 @@
 namespace tr {
 
 struct PoolOptions {
-  bool ceil_mode = false;           // round the output size up; a window must start inside the image or its left padding
-  bool count_include_pad = true;    // avgpool: the divisor counts padded cells (the articles' did not)
+  bool ceil_mode =
+      false;  // round the output size up; a window must start inside the image or its left padding
+  bool count_include_pad =
+      true;  // avgpool: the divisor counts padded cells (the articles' did not)
 };
 
 /// Maximum of each window; padding never wins. Saves the place of the maximum within the window,
@@ -24,13 +26,15 @@ struct PoolOptions {
 TR_API BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},
                          std::source_location where = std::source_location::current());
 /// stride = kernel, no padding.
-TR_API BluePrint maxpool(Size2d kernel, std::source_location where = std::source_location::current());
+TR_API BluePrint maxpool(Size2d kernel,
+                         std::source_location where = std::source_location::current());
 
 /// Mean of each window. Saves nothing. Errors as maxpool. Agrees with torch.nn.AvgPool2d.
 TR_API BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},
                          std::source_location where = std::source_location::current());
 /// stride = kernel, no padding.
-TR_API BluePrint avgpool(Size2d kernel, std::source_location where = std::source_location::current());
+TR_API BluePrint avgpool(Size2d kernel,
+                         std::source_location where = std::source_location::current());
 
 /// Global average: [N, H, W, C] -> [N, 1, 1, C], summed in fp32. Agrees with
 /// torch.nn.AdaptiveAvgPool2d(1).
