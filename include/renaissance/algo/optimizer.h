@@ -50,6 +50,23 @@ class TR_API SGD {
   Optimizer options_;
 };
 
+/// Options of Adam and AdamW.
+template <typename Derived>
+class TR_API AdamBuilder {
+ public:
+  Derived& beta1(double value);         // default 0.9, in [0, 1)
+  Derived& beta2(double value);         // default 0.999, in [0, 1)
+  Derived& eps(double value);           // default 1e-8, > 0
+  Derived& weight_decay(double value);  // default 0
+  operator Optimizer() const;           // NOLINT: implicit by design
+
+ protected:
+  explicit AdamBuilder(Optimizer::Kind kind);
+
+ private:
+  Optimizer options_;
+};
+
 /// Adam with coupled (L2) weight decay.
 ///
 ///   g += wd * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
@@ -57,32 +74,19 @@ class TR_API SGD {
 ///
 /// t counts the steps that changed the weights. Source: arXiv:1412.6980. Agrees with
 /// torch.optim.Adam.
-class TR_API Adam {
+class TR_API Adam : public AdamBuilder<Adam> {
  public:
-  Adam();
-  Adam& beta1(double value);         // default 0.9, in [0, 1)
-  Adam& beta2(double value);         // default 0.999, in [0, 1)
-  Adam& eps(double value);           // default 1e-8, > 0
-  Adam& weight_decay(double value);  // default 0
-  operator Optimizer() const;        // NOLINT: implicit by design
-
- private:
-  Optimizer options_;
+  Adam() : AdamBuilder(Optimizer::Kind::ADAM) {}
 };
 
 /// Adam with decoupled weight decay: w *= 1 - lr * wd, then Adam with g alone.
 /// Source: arXiv:1711.05101. Agrees with torch.optim.AdamW, whose default decay is 0.01; ours is 0.
-class TR_API AdamW {
+class TR_API AdamW : public AdamBuilder<AdamW> {
  public:
-  AdamW();
-  AdamW& beta1(double value);
-  AdamW& beta2(double value);
-  AdamW& eps(double value);
-  AdamW& weight_decay(double value);
-  operator Optimizer() const;  // NOLINT: implicit by design
-
- private:
-  Optimizer options_;
+  AdamW() : AdamBuilder(Optimizer::Kind::ADAMW) {}
 };
+
+extern template class AdamBuilder<Adam>;
+extern template class AdamBuilder<AdamW>;
 
 }  // namespace tr

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algo/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/check.h"
+
+namespace tr {
+namespace {
+
+using Kind = Scheduler::Kind;
+
+/// A place in the run after warm-up, in units (epochs or steps).
+struct Position {
+  std::int64_t done = 0;    // units since warm-up ended
+  std::int64_t length = 0;  // units after warm-up
+  std::int64_t unit = 1;    // units an epoch
+  std::int64_t epoch = 0;   // from the start of the run
+};
+
+double cosine(double base, double end, std::int64_t done, std::int64_t divisor) {
+  return end + (base - end) * (1 + std::cos(std::numbers::pi * double(done) / double(divisor))) / 2;
+}
+
+double warm_restarts(const Scheduler& s, const Position& p) {
+  std::int64_t done = p.done, cycle = s.t_0 * p.unit;
+  while (done >= cycle) {
+    done -= cycle;
+    cycle *= s.t_mult;
+  }
+  return cosine(s.base_lr, s.eta_min, done, cycle);
+}
+
+double stable_then_decay(const Scheduler& s, const Position& p) {
+  const auto begin = std::int64_t(std::floor(double(p.length) * s.decay_start));
+  if (p.done < begin) return s.base_lr;
+  return s.base_lr + (s.end_lr - s.base_lr) * double(p.done - begin) / double(p.length - begin);
+}
+
+double after_warmup(const Scheduler& s, const Position& p) {
+  switch (s.kind) {
+    case Kind::COSINE: {
+      const std::int64_t divisor = s.by_batch ? p.length : p.length - 1;
+      return cosine(s.base_lr, s.eta_min, p.done, std::max<std::int64_t>(1, divisor));
+    }
+    case Kind::CONSTANT: return s.base_lr;
+    case Kind::STEP: return s.base_lr * std::pow(s.gamma, double(p.done / (s.step_size * p.unit)));
+    case Kind::MULTI_STEP: {
+      const auto reached = std::count_if(s.milestones.begin(), s.milestones.end(),
+                                         [&](int milestone) { return milestone <= p.epoch; });
+      return s.base_lr * std::pow(s.gamma, double(reached));
+    }
+    case Kind::EXPONENTIAL: return s.base_lr * std::pow(s.gamma, double(p.done / p.unit));
+    case Kind::POLYNOMIAL: {
+      const double left = 1 - double(p.done) / double(p.length + 1);
+      return s.end_lr + (s.base_lr - s.end_lr) * std::pow(left, s.power);
+    }
+    case Kind::WSD: return stable_then_decay(s, p);
+    case Kind::COSINE_WARM_RESTARTS: return warm_restarts(s, p);
+  }
+  throw_as<InternalError>("Scheduler of unknown kind {}", int(s.kind));
+}
+
+double warmup_start(const Scheduler& s) {
+  return s.warmup_start_factor >= 0 ? s.warmup_start_factor * s.base_lr : s.warmup_start_lr;
+}
+
+}  // namespace
+
+double lr_at(const Scheduler& s, std::int64_t step, std::int64_t steps_per_epoch,
+             int total_epochs) {
+  TR_CHECK(steps_per_epoch >= 1, "lr_at: steps_per_epoch is {}, expected at least 1",
+           steps_per_epoch);
+  TR_CHECK(total_epochs >= 1, "lr_at: total_epochs is {}, expected at least 1", total_epochs);
+  TR_CHECK(step >= 0 && step < steps_per_epoch * total_epochs,
+           "lr_at: step is {}, expected 0 to {} (the run's last)", step,
+           steps_per_epoch * total_epochs - 1);
+  const std::int64_t unit = s.by_batch ? steps_per_epoch : 1;
+  const std::int64_t position = s.by_batch ? step : step / steps_per_epoch;
+  const std::int64_t warmup = std::min(s.warmup_epochs, total_epochs) * unit;
+  if (position + 1 == warmup) return s.base_lr;  // exactly, whatever rounding the line would bring
+  if (position < warmup) {
+    const double start = warmup_start(s);
+    return start + (s.base_lr - start) * double(position + 1) / double(warmup);
+  }
+  return after_warmup(
+      s, {position - warmup, total_epochs * unit - warmup, unit, step / steps_per_epoch});
+}
+
+std::string schedule_notice(const Scheduler& s, int total_epochs) {
+  if (s.warmup_epochs <= total_epochs) return "";
+  return fmt::format("scheduler: warm-up of {} epochs is longer than the run, cut to its {}",
+                     s.warmup_epochs, total_epochs);
+}
+
+}  // namespace tr

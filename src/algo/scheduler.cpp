@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "renaissance/algo/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/check.h"
+#include "core/nearest_name.h"
+
+namespace tr {
+namespace {
+
+using Kind = Scheduler::Kind;
+
+constexpr std::pair<Kind, std::string_view> kNames[] = {
+    {Kind::COSINE, "cosine"},
+    {Kind::CONSTANT, "constant"},
+    {Kind::STEP, "step"},
+    {Kind::MULTI_STEP, "multi_step"},
+    {Kind::EXPONENTIAL, "exponential"},
+    {Kind::POLYNOMIAL, "polynomial"},
+    {Kind::WSD, "wsd"},
+    {Kind::COSINE_WARM_RESTARTS, "cosine_warm_restarts"}};
+
+void check_at_most_base(const Scheduler& s, std::string_view name, double value) {
+  TR_CHECK(value >= 0 && value <= s.base_lr, "scheduler: {} is {}, expected 0 to base_lr {}", name,
+           value, s.base_lr);
+}
+
+void check_gamma(const Scheduler& s) {
+  TR_CHECK(s.gamma > 0 && std::isfinite(s.gamma),
+           "scheduler: gamma is {}, expected a positive number", s.gamma);
+}
+
+void check_epochs(std::string_view name, int value) {
+  TR_CHECK(value >= 1, "scheduler: {} is {}, expected at least 1", name, value);
+}
+
+/// Options that only one kind reads.
+void check_kind_options(const Scheduler& s) {
+  switch (s.kind) {
+    case Kind::COSINE: return check_at_most_base(s, "eta_min", s.eta_min);
+    case Kind::CONSTANT: return;
+    case Kind::STEP: check_epochs("step_size", s.step_size); return check_gamma(s);
+    case Kind::MULTI_STEP:
+      TR_CHECK(
+          std::is_sorted(s.milestones.begin(), s.milestones.end()) &&
+              std::all_of(s.milestones.begin(), s.milestones.end(), [](int m) { return m >= 0; }),
+          "scheduler: milestones are [{}], expected epochs from 0 on in ascending order",
+          fmt::join(s.milestones, ", "));
+      return check_gamma(s);
+    case Kind::EXPONENTIAL: return check_gamma(s);
+    case Kind::POLYNOMIAL:
+      TR_CHECK(s.power > 0 && std::isfinite(s.power),
+               "scheduler: power is {}, expected a positive number", s.power);
+      return check_at_most_base(s, "end_lr", s.end_lr);
+    case Kind::WSD:
+      TR_CHECK(s.decay_start >= 0 && s.decay_start < 1,
+               "scheduler: decay_start is {}, expected 0 <= decay_start < 1", s.decay_start);
+      return check_at_most_base(s, "end_lr", s.end_lr);
+    case Kind::COSINE_WARM_RESTARTS:
+      check_epochs("T_0", s.t_0);
+      check_epochs("T_mult", s.t_mult);
+      return check_at_most_base(s, "eta_min", s.eta_min);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Kind kind) {
+  for (const auto& [known, name] : kNames) {
+    if (known == kind) return name;
+  }
+  throw_as<InternalError>("Scheduler of unknown kind {}", int(kind));
+}
+
+Kind scheduler_kind_from_name(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto& [kind, text] : kNames) {
+    if (text == name) return kind;
+    known.emplace_back(text);
+  }
+  throw InvalidArgument(unknown_name_message("scheduler", name, known));
+}
+
+void Scheduler::validate() const {
+  TR_CHECK(base_lr > 0 && std::isfinite(base_lr),
+           "scheduler: base_lr is {}, expected a positive number", base_lr);
+  TR_CHECK(warmup_epochs >= 0, "scheduler: warmup is {}, expected at least 0 epochs",
+           warmup_epochs);
+  check_at_most_base(*this, "warmup_start_lr", warmup_start_lr);
+  TR_CHECK(warmup_start_factor == -1 || (warmup_start_factor >= 0 && warmup_start_factor <= 1),
+           "scheduler: warmup_start_factor is {}, expected 0 to 1 (a part of base_lr)",
+           warmup_start_factor);
+  check_kind_options(*this);
+}
+
+}  // namespace tr
