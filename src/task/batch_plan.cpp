@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/batch_plan.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "data/sampler.h"
+
+namespace tr {
+
+BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
+  BatchPlan plan;
+  plan.world_size = world_size;
+  plan.accumulate_steps = global.accumulate_steps;
+  const std::int64_t parts = std::int64_t(world_size) * global.accumulate_steps;
+  if (global.global_batch_size == 0) {
+    plan.local = global.local_batch_size;
+    plan.global = plan.local * parts;
+    return plan;
+  }
+  plan.global = global.global_batch_size;
+  TR_CHECK(plan.global % parts == 0,
+           "global_batch_size is {}, expected a multiple of {} (cpu_ranks {} x accumulate_steps {})", plan.global,
+           parts, world_size, global.accumulate_steps);
+  plan.local = plan.global / parts;
+  TR_CHECK(global.local_batch_size == 0 || global.local_batch_size == plan.local,
+           "local_batch_size is {}, expected {} (global_batch_size {} / cpu_ranks {} / accumulate_steps {})",
+           global.local_batch_size, plan.local, plan.global, world_size, global.accumulate_steps);
+  return plan;
+}
+
+MicroStep VariantTable::micro_step(int micro) const {
+  return {.first = micro == 0, .last = micro == batches_.accumulate_steps - 1};
+}
+
+int VariantTable::find(Mode mode, std::int64_t batch, MicroStep micro) const {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i].mode == mode && keys_[i].batch == batch && keys_[i].micro == micro) return int(i);
+  }
+  return -1;
+}
+
+int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro,
+                      const Fields& fields) {
+  if (const int known = find(mode, batch, micro); known >= 0) return known;
+  VariantKey key{.mode = mode, .batch = batch, .micro = micro};
+  for (const auto& [field, type] : fields) key.fields[field] = {type.shape.prepend(batch), type.dtype};
+  key.ema = ema_ && mode != Mode::TRAIN;
+  key.name = fmt::format("{}_{}{}", name_of(mode), batch,
+                         micro == MicroStep{} ? "" : fmt::format("_{}{}", micro.first ? "first" : "",
+                                                                 micro.last ? "last" : micro.first ? "" : "middle"));
+  keys_.push_back(std::move(key));
+  return int(keys_.size()) - 1;
+}
+
+VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
+                           const Fields& train_fields, const Fields& eval_fields, bool ema)
+    : batches_(batches), ema_(ema) {
+  const auto fields_of = [&](Mode mode) -> const Fields& {
+    return mode == Mode::TRAIN ? train_fields : eval_fields;
+  };
+  // A rank may have nothing to do in a short step; it then runs some variant of the same kind.
+  std::vector<std::pair<Mode, MicroStep>> idle;
+  const auto add_shares = [&](Mode mode, const data::SamplerConfig& config) {
+    for (int rank = 0; rank < batches.world_size; ++rank) {
+      data::SamplerConfig of_rank = config;
+      of_rank.rank = rank;
+      const data::Sampler sampler(of_rank);
+      for (const std::int64_t step : {std::int64_t{0}, sampler.num_steps() - 1}) {
+        for (int micro = 0; micro < sampler.num_micro(); ++micro) {
+          const MicroStep kind = mode == Mode::TRAIN ? micro_step(micro) : MicroStep{};
+          const std::int64_t size = sampler.share(step, micro).size;
+          if (size == 0) idle.emplace_back(mode, kind);
+          if (size > 0) add(mode, size, kind, fields_of(mode));
+        }
+      }
+    }
+  };
+  data::SamplerConfig config{.batch_size = batches.local, .world_size = batches.world_size};
+  if (sizes.train > 0) {
+    TR_CHECK(!sizes.drop_last || sizes.train >= batches.global,
+             "drop_last is on and the training set has {} samples: fewer than a batch of {}, no step would be left",
+             sizes.train, batches.global);
+    config.num_samples = sizes.train;
+    config.global_batch = batches.global;
+    config.drop_last = sizes.drop_last;
+    add_shares(Mode::TRAIN, config);
+  }
+  if (sizes.val > 0) {
+    config.num_samples = sizes.val;
+    config.global_batch = batches.local * batches.world_size;
+    config.drop_last = false;
+    config.split = 1;
+    add_shares(Mode::EVAL, config);
+  }
+  for (const auto& [mode, kind] : idle) {
+    if (smallest(mode, kind) < 0) add(mode, 1, kind, fields_of(mode));
+  }
+  predict_ = add(Mode::PREDICT, batches.local, MicroStep{}, eval_fields);
+}
+
+int VariantTable::smallest(Mode mode, MicroStep micro) const {
+  int best = -1;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i].mode != mode || keys_[i].micro != micro) continue;
+    if (best < 0 || keys_[i].batch < keys_[std::size_t(best)].batch) best = int(i);
+  }
+  return best;
+}
+
+int VariantTable::train(int micro, std::int64_t size) const {
+  const MicroStep kind = micro_step(micro);
+  const int variant = size == 0 ? smallest(Mode::TRAIN, kind) : find(Mode::TRAIN, size, kind);
+  TR_ASSERT(variant >= 0);
+  return variant;
+}
+
+int VariantTable::eval(std::int64_t size) const {
+  const int variant = size == 0 ? smallest(Mode::EVAL, {}) : find(Mode::EVAL, size, {});
+  TR_ASSERT(variant >= 0);
+  return variant;
+}
+
+}  // namespace tr

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/compiler.h"
+#include "task/config.h"
+
+namespace tr {
+
+/// global = local * world_size * accumulate_steps.
+struct BatchPlan {
+  std::int64_t local = 1;       // samples of one micro-batch of one rank
+  std::int64_t global = 1;      // samples of one optimizer step
+  int world_size = 1;
+  int accumulate_steps = 1;
+};
+
+/// @throws InvalidArgument  the given sizes contradict each other or do not divide.
+BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size);
+
+/// What the data sets hold; a split of 0 samples is absent.
+struct SplitSizes {
+  std::int64_t train = 0, val = 0;
+  bool drop_last = false;
+};
+
+/// Every variant that some step of some rank needs, and the look-up from a micro-batch to its variant.
+class VariantTable {
+ public:
+  using Fields = std::map<std::string, TensorType>;  // type of one sample of each field
+  /// `eval_fields` also serve prediction. @throws InvalidArgument  drop_last leaves no step.
+  VariantTable(const BatchPlan& batches, const SplitSizes& sizes, const Fields& train_fields,
+               const Fields& eval_fields, bool ema);
+
+  const std::vector<VariantKey>& keys() const { return keys_; }
+  /// Index of the variant for a micro-batch of `size` samples. A size of 0 gets the smallest one of its kind:
+  /// it runs on zeros with a seed gradient of 0, and its results are not counted.
+  int train(int micro, std::int64_t size) const;
+  int eval(std::int64_t size) const;
+  int predict() const { return predict_; }
+  std::int64_t batch_of(int variant) const { return keys_[std::size_t(variant)].batch; }
+
+ private:
+  int add(Mode mode, std::int64_t batch, MicroStep micro, const Fields& fields);
+  int find(Mode mode, std::int64_t batch, MicroStep micro) const;
+  int smallest(Mode mode, MicroStep micro) const;
+  MicroStep micro_step(int micro) const;
+
+  BatchPlan batches_;
+  bool ema_;
+  std::vector<VariantKey> keys_;
+  int predict_ = -1;
+};
+
+}  // namespace tr

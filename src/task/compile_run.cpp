@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request to everything that steps need: the model is checked first, then data, then all is compiled.
+#include <algorithm>
+
+#include "algo/specs.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/log.h"
+#include "data/sampler.h"
+#include "renaissance/data/datasets.h"
+#include "task/compiled_run.h"
+
+namespace tr {
+
+namespace {
+
+using Fields = std::map<std::string, TensorType>;
+
+constexpr int kTableRows = 1024;  // of the step tables
+
+DType image_dtype(const Config& config) { return config.global.values().low_dtype.value_or(DType::FP32); }
+
+/// Types of one sample as far as the configuration alone tells them; empty if it does not.
+Fields declared_fields(const Config& config) {
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  const int side = config.global.values().train_resolution;
+  if (data.dataset_name.empty() || side == 0) return {};
+  const DatasetTraits traits = dataset_traits(data.dataset_name);
+  const int channels = traits.channels > 0 ? traits.channels : data.color_channels;
+  if (channels == 0) return {};
+  TR_CHECK(data.color_channels == 0 || data.color_channels == channels,
+           "color_channels is {}, expected {} (the images of {})", data.color_channels, channels, traits.name);
+  return {{"image", {{side, side, channels}, image_dtype(config)}}, {"label", {Shape{}, DType::INT32}}};
+}
+
+/// The same from a set that is open: images as the chain leaves them, other fields as they are.
+Fields fields_of(const Dataset& set, const TransformChain& chain, const Config& config) {
+  Fields fields;
+  for (const Field& field : set.fields()) {
+    TensorType type = field.type;
+    if (field.name == "image" && type.dtype == DType::UINT8) {
+      type = {chain.output_shape(type.shape), image_dtype(config)};
+    } else if (field.name == "image" && is_floating(type.dtype)) {
+      type.dtype = image_dtype(config);
+    }
+    fields[field.name] = type;
+  }
+  return fields;
+}
+
+TransformChain chain_of(const Config& config, bool train) {
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  const GlobalSetting::Values& global = config.global.values();
+  const int side = train ? global.train_resolution : global.val_resolution;
+  return {train ? data.train_transforms : data.val_transforms, data.normalization, side, side};
+}
+
+GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
+  const TrainOptions& train = config.train;
+  GraphOptions options;
+  options.low_dtype = config.global.values().low_dtype;
+  options.loss_scaling = options.low_dtype == DType::FP16;
+  options.initial_loss_scale = options.loss_scaling ? train.loss_scale : 1.0f;
+  options.loss_scale_growth_interval = train.loss_scale_growth;
+  options.grad_clip_norm = train.grad_clip_norm;
+  options.grad_clip_value = train.grad_clip_value;
+  options.ema_decay = train.ema_decay;
+  options.accumulate_steps = batches.accumulate_steps;
+  options.world_size = batches.world_size;
+  options.table_capacity = kTableRows;
+  for (const std::string& prefix : train.freeze) {
+    options.groups.push_back({.match = prefix, .frozen = true});
+  }
+  return options;
+}
+
+void check_frozen_names(const ArchPlan& arch, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes) {
+    const bool any = std::any_of(arch.params.begin(), arch.params.end(),
+                                 [&](const Param& param) { return param.name.starts_with(prefix); });
+    TR_CHECK(any, "freeze: no parameter's name starts with \"{}\"; the first is \"{}\"", prefix,
+             arch.params.empty() ? "" : arch.params.front().name);
+  }
+}
+
+/// Refuses the model before any file is opened: shapes, kernels, frozen names.
+void check_model(const RunRequest& request, const Fields& fields, const KernelOracle& oracle) {
+  const ArchPlan arch = expand(request.model, fields);
+  check_kernels_exist(arch, oracle);
+  check_frozen_names(arch, request.config.train.freeze);
+}
+
+DatasetPair open_data(const Config& config) {
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  TR_CHECK(!data.dataset_name.empty(),
+           "no data: call PREPROCESSOR_SETTING.dataset(name, path) or the task's dataset(...)");
+  return open_dataset(data.dataset_name, data.dataset_path, {.download = data.download});
+}
+
+/// Labels of a set in memory come from the user: each one must be a class of the model.
+void check_labels(const Dataset& set, std::int64_t num_classes, const char* split) {
+  const std::vector<Field> fields = set.fields();
+  std::vector<std::vector<std::byte>> bytes(fields.size());
+  std::vector<std::byte*> pointers;
+  int label = -1;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    bytes[i].resize(std::size_t(bytes_of(fields[i].type)));
+    pointers.push_back(bytes[i].data());
+    const bool integer = fields[i].type.dtype == DType::INT32 || fields[i].type.dtype == DType::INT64;
+    if (fields[i].name == "label" && integer) label = int(i);
+  }
+  if (label < 0 || fields[std::size_t(label)].type.shape.rank() != 0) return;
+  const bool wide = fields[std::size_t(label)].type.dtype == DType::INT64;
+  for (std::int64_t k = 0; k < set.num_samples(); ++k) {
+    set.read(k, pointers);
+    std::int64_t value = 0;
+    if (wide) {
+      value = *reinterpret_cast<const std::int64_t*>(pointers[std::size_t(label)]);
+    } else {
+      value = *reinterpret_cast<const std::int32_t*>(pointers[std::size_t(label)]);
+    }
+    TR_CHECK(value >= 0 && value < num_classes,
+             "label of sample {} of the {} set is {}, expected 0 to {} (the model has {} outputs)", k, split, value,
+             num_classes - 1, num_classes);
+  }
+}
+
+void check_classes(const CompiledRun& run) {
+  if (!run.classification) return;
+  const ArchPlan& arch = run.compiled.arch;
+  std::int64_t outputs = 0;
+  for (const ArchLayer& layer : arch.layers) {
+    for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
+      if (layer.outputs[i] == arch.outputs.front()) outputs = layer.types[i].shape.back();
+    }
+  }
+  if (outputs == 0) return;  // the model's output is one of its inputs
+  for (const auto& [set, split] : {std::pair(run.data.train, "training"), std::pair(run.data.val, "validation")}) {
+    if (!set) continue;
+    TR_CHECK(set->num_classes() <= outputs, "the model has {} outputs, the {} set has {} classes", outputs, split,
+             set->num_classes());
+    if (set->num_classes() == 0 || set->name() == "memory") check_labels(*set, outputs, split);
+  }
+}
+
+void announce(const CompiledRun& run) {
+  if (!run.device.announcement.empty()) log_info("{}", run.device.announcement);
+  for (const std::string& note : ineffective_options(run.config, run.device.kind)) {
+    log_info("no effect here: {}", note);
+  }
+  const TrainOptions& train = run.config.train;
+  if (train.scheduler.warmup_epochs > train.total_epochs) {
+    log_info("warmup is {} epochs, the run has {}: it is cut to them", train.scheduler.warmup_epochs,
+             train.total_epochs);
+  }
+}
+
+}  // namespace
+
+data::LoaderConfig CompiledRun::loader_config(int rank) const {
+  const PreprocessorSetting::Values& settings = config.preprocessor.values();
+  data::LoaderConfig loader;
+  const std::int64_t eval_batch = batches.local * batches.world_size;
+  loader.train = {.dataset = data.train,
+                  .transforms = train_chain,
+                  .batch_size = batches.local,
+                  .global_batch = batches.global,
+                  .shuffle = settings.shuffle_train,
+                  .drop_last = settings.drop_last};
+  loader.val = {.dataset = data.val,
+                .transforms = val_chain,
+                .batch_size = batches.local,
+                .global_batch = eval_batch,
+                .cache_processed = settings.cpvs};
+  loader.image_dtype = image_dtype(config);
+  loader.seed = config.global.values().seed;
+  const int workers = settings.load_workers + settings.preprocess_workers;
+  loader.num_workers = workers == 0 ? 0 : std::max(1, workers / batches.world_size);
+  loader.rank = rank;
+  loader.world_size = batches.world_size;
+  loader.full_memory = settings.fully;
+  return loader;
+}
+
+std::vector<data::StreamPhase> plan_phases(const TrainOptions& options, bool has_val) {
+  std::vector<data::StreamPhase> phases;
+  for (int e = 1; e <= options.total_epochs; ++e) {
+    phases.push_back({data::Split::TRAIN, e - 1});
+    const int since = e - options.validate_offset;
+    const bool due = since >= 0 && since % options.validate_interval == 0;
+    if (has_val && (due || e == options.total_epochs)) phases.push_back({data::Split::VAL, e - 1});
+  }
+  return phases;
+}
+
+CompiledRun compile_run(const RunRequest& request) {
+  CompiledRun run;
+  run.config = request.config;
+  validate(run.config);
+  TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
+  run.device = resolve_device(run.config.global.values().device);
+  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning);
+  const Fields declared = declared_fields(run.config);
+  if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
+
+  run.data = request.has_data ? request.data : open_data(run.config);
+  if (!request.train) run.data.train = nullptr;
+  TR_CHECK(!request.train || run.data.train, "the data have no training set");
+  run.train_chain = chain_of(run.config, true);
+  run.val_chain = chain_of(run.config, false);
+  const Dataset* any = run.data.train ? run.data.train.get() : run.data.val.get();
+  if (any) {
+    run.data_name = any->name();
+    run.train_fields = fields_of(*any, run.data.train ? run.train_chain : run.val_chain, run.config);
+    run.eval_fields = run.data.val ? fields_of(*run.data.val, run.val_chain, run.config) : run.train_fields;
+  } else {
+    run.train_fields = run.eval_fields = declared;
+  }
+  check_model(request, run.train_fields, *oracle);
+
+  run.batches = plan_batches(run.config.global.values(), run.config.global.values().cpu_ranks);
+  run.sizes = {run.data.train ? run.data.train->num_samples() : 0, run.data.val ? run.data.val->num_samples() : 0,
+               run.config.preprocessor.values().drop_last};
+  run.variants = VariantTable(run.batches, run.sizes, run.train_fields, run.eval_fields, run.ema());
+
+  CompileRequest compile_request;
+  compile_request.model = request.model;
+  compile_request.sample_fields = run.train_fields;
+  compile_request.loss = make_loss_spec(run.config.train.loss);
+  compile_request.optimizer = make_optimizer_spec(run.config.train.optimizer);
+  compile_request.graph = graph_options(run.config, run.batches);
+  compile_request.variants = run.variants.keys();
+  run.classification = compile_request.loss.classification;
+  run.compiled = compile(compile_request, *oracle);
+  check_classes(run);
+
+  const auto steps_of = [](std::int64_t samples, std::int64_t batch, bool drop) {
+    return drop ? samples / batch : (samples + batch - 1) / batch;
+  };
+  run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
+  run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
+  if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
+  announce(run);
+  return run;
+}
+
+}  // namespace tr

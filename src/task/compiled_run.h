@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/tuning_table.h"
+#include "data/loader.h"
+#include "graph/compiler.h"
+#include "task/batch_plan.h"
+#include "task/config.h"
+#include "task/device.h"
+
+namespace tr {
+
+/// What a task is made from, before anything is decided.
+struct RunRequest {
+  Config config;
+  BluePrint model = BluePrint(nullptr);
+  DatasetPair data;             // empty: the named set of the configuration
+  bool has_data = false;
+  bool train = true;            // false: only to evaluate and predict
+};
+
+/// Everything that compile() decides; constant afterwards, shared by all ranks.
+struct CompiledRun {
+  Config config;
+  ResolvedDevice device;
+  DatasetPair data;
+  std::string data_name;
+  TransformChain train_chain, val_chain;
+  std::map<std::string, TensorType> train_fields, eval_fields;  // one sample, as the network sees it
+  BatchPlan batches;
+  SplitSizes sizes;
+  VariantTable variants{BatchPlan{}, SplitSizes{}, {}, {}, false};
+  TuningTable tuning;
+  bool classification = false;
+  CompileResult compiled;
+  std::vector<data::StreamPhase> phases;            // the whole run, in order
+  std::int64_t train_steps = 0;                     // optimizer steps of one epoch
+  std::int64_t val_steps = 0;
+
+  bool ema() const { return config.train.ema_decay > 0; }
+  /// Loader of one rank over this run's data.
+  data::LoaderConfig loader_config(int rank) const;
+};
+
+/// Checks and compiles, the model first, then data and transforms.
+/// @throws InvalidArgument, Unsupported, DataError, OutOfMemory
+CompiledRun compile_run(const RunRequest& request);
+
+/// Passes over the splits: every epoch's training, and its validation where one is due.
+std::vector<data::StreamPhase> plan_phases(const TrainOptions& options, bool has_val);
+
+}  // namespace tr

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/model_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "algo/initialise.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/log.h"
+#include "core/sha256.h"
+#include "task/file_layout.h"
+
+namespace tr {
+
+namespace {
+
+constexpr Role kParamRoles[] = {Role::WEIGHT, Role::EMA, Role::MOMENT1, Role::MOMENT2};
+
+const char* suffix_of(Role role) {
+  if (role == Role::EMA) return ".ema";
+  if (role == Role::WEIGHT_CAST) return ".cast";
+  return "";
+}
+
+std::span<const std::byte> bytes_of_tensor(const Tensor& t) {
+  return {static_cast<const std::byte*>(t.raw()), t.num_bytes()};
+}
+
+Tensor copy_of(const std::byte* bytes, const TensorType& type) {
+  Tensor copy(type.shape, type.dtype);
+  std::memcpy(copy.raw(), bytes, copy.num_bytes());
+  return copy;
+}
+
+std::string list(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  const auto shown = std::span(names).first(std::min(names.size(), kShown));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+ModelState::ModelState(const CompileResult& compiled, Executor& executor)
+    : compiled_(compiled), executor_(executor) {
+  for (const LoweredGraph& graph : compiled.lowered) {
+    for (const LoweredTensor& tensor : graph.tensors) {
+      if (is_persistent(tensor.role) && tensor.view_of == kNoTensor) tensors_.emplace(tensor.name, &tensor);
+    }
+  }
+}
+
+/// The parameter's own tensor where a graph reads it, else its part of the role's range; null if neither is.
+std::byte* ModelState::address(int param, Role role) const {
+  const Param& about = compiled_.arch.params[std::size_t(param)];
+  const bool named_role = role == Role::WEIGHT || role == Role::BUFFER || role == Role::EMA ||
+                          role == Role::WEIGHT_CAST;
+  const std::string name = about.name + suffix_of(role);
+  const auto own = tensors_.find(name);
+  if (named_role && own != tensors_.end() && own->second->role == role) return executor_.persistent(name);
+  const std::string range = fmt::format("range({})", name_of(role));
+  if (role == Role::BUFFER || !tensors_.contains(range)) return nullptr;
+  const std::int64_t offset = compiled_.memory.param_element_offset[std::size_t(param)];
+  const std::int64_t element = std::int64_t(size_of(tensors_.at(range)->type.dtype));
+  return offset < 0 ? nullptr : executor_.persistent(range) + offset * element;
+}
+
+bool ModelState::has_ema() const {
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    if (address(p, Role::EMA)) return true;
+  }
+  return false;
+}
+
+void ModelState::write_cast(int param, const Tensor& memory) {
+  std::byte* cast = address(param, Role::WEIGHT_CAST);
+  if (!cast) return;
+  const Param& about = compiled_.arch.params[std::size_t(param)];
+  const auto own = tensors_.find(about.name + ".cast");
+  const std::string range = fmt::format("range({})", name_of(Role::WEIGHT_CAST));
+  const DType dtype = own != tensors_.end() ? own->second->type.dtype : tensors_.at(range)->type.dtype;
+  const Tensor low = memory.to(dtype);
+  std::memcpy(cast, low.raw(), low.num_bytes());
+}
+
+void ModelState::set_param(int param, const Tensor& memory, bool average_too) {
+  const bool buffer = compiled_.arch.params[std::size_t(param)].spec.kind == ParamKind::BUFFER;
+  const auto write = [&](Role role) {
+    if (std::byte* bytes = address(param, role)) std::memcpy(bytes, memory.raw(), memory.num_bytes());
+  };
+  write(buffer ? Role::BUFFER : Role::WEIGHT);
+  if (buffer) return;
+  write_cast(param, memory);
+  if (average_too) write(Role::EMA);
+}
+
+void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale) {
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    const Param& about = compiled_.arch.params[std::size_t(p)];
+    set_param(p, initial_value(about, initializer, seed), true);
+  }
+  if (has_persistent("segments")) {
+    const std::vector<Segment>& segments = compiled_.memory.segments;
+    std::memcpy(executor_.persistent("segments"), segments.data(), segments.size() * sizeof(Segment));
+  }
+  if (has_persistent("loss_scale")) *persistent<float>("loss_scale") = loss_scale;
+}
+
+Tensor ModelState::weight(const std::string& name, WeightKind kind) const {
+  for (const NamedTensor& w : weights(kind)) {
+    if (w.name == name) return w.tensor;
+  }
+  throw_as<InvalidArgument>("there is no parameter \"{}\"", name);
+}
+
+std::vector<NamedTensor> ModelState::weights(WeightKind kind) const {
+  std::vector<NamedTensor> result;
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    const Param& about = compiled_.arch.params[std::size_t(p)];
+    const bool buffer = about.spec.kind == ParamKind::BUFFER;
+    const Role role = buffer ? Role::BUFFER : kind == WeightKind::EMA ? Role::EMA : Role::WEIGHT;
+    const std::byte* bytes = address(p, role);
+    TR_CHECK(bytes, "{}: the task holds no {} of this parameter", about.name, name_of(role));
+    result.push_back({about.name, to_file_layout(copy_of(bytes, about.spec.type), about.spec)});
+  }
+  return result;
+}
+
+void ModelState::load_weights(const SafetensorsFile& file, bool strict, const std::string& source) {
+  std::vector<std::string> missing, wrong, unknown;
+  std::vector<std::pair<int, Tensor>> loaded;
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    const Param& about = compiled_.arch.params[std::size_t(p)];
+    if (!file.contains(about.name)) {
+      missing.push_back(about.name);
+      continue;
+    }
+    try {
+      loaded.emplace_back(p, from_file_layout(file.at(about.name), about.spec));
+    } catch (const InvalidArgument& error) {
+      wrong.push_back(fmt::format("{} ({})", about.name, error.what()));
+    }
+  }
+  for (const NamedTensor& tensor : file.tensors) {
+    const bool known = std::any_of(compiled_.arch.params.begin(), compiled_.arch.params.end(),
+                                   [&](const Param& param) { return param.name == tensor.name; });
+    // PyTorch counts batches in batch norm; the count has no use where momentum is fixed.
+    const bool counter = tensor.name.ends_with("num_batches_tracked");
+    if (!known && !counter) unknown.push_back(tensor.name);
+  }
+  std::string faults;
+  if (!missing.empty()) faults += "\n  missing in the file: " + list(missing);
+  if (!wrong.empty()) faults += "\n  of another shape or type: " + list(wrong);
+  if (!unknown.empty()) faults += "\n  not in the model: " + list(unknown);
+  TR_CHECK(!strict || faults.empty(), "{}: the weights do not fit the model{}", source, faults);
+  if (!faults.empty()) log_warning("{}: loaded {} tensors, left out what does not fit{}", source, loaded.size(), faults);
+  for (const auto& [param, memory] : loaded) set_param(param, memory, true);
+}
+
+std::string ModelState::weights_sha256() const {
+  std::vector<NamedTensor> trained;
+  const std::vector<NamedTensor> all = weights(WeightKind::CURRENT);
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (compiled_.arch.params[p].spec.kind != ParamKind::BUFFER) trained.push_back(all[p]);
+  }
+  std::sort(trained.begin(), trained.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  Sha256 hash;
+  for (const NamedTensor& w : trained) {
+    hash.update(std::string_view(w.name));
+    hash.update(bytes_of_tensor(w.tensor));
+  }
+  return hash.hex();
+}
+
+std::vector<ModelState::Slot> ModelState::slots() const {
+  std::vector<Slot> result;
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    const Param& about = compiled_.arch.params[std::size_t(p)];
+    const auto add = [&](Role role) {
+      std::byte* bytes = address(p, role);
+      if (bytes) result.push_back({fmt::format("{}/{}", name_of(role), about.name), about.spec.type, bytes});
+    };
+    if (about.spec.kind == ParamKind::BUFFER) {
+      add(Role::BUFFER);
+    } else {
+      for (const Role role : kParamRoles) add(role);
+    }
+  }
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor->role != Role::SCALAR) continue;
+    result.push_back({fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type, executor_.persistent(name)});
+  }
+  return result;
+}
+
+std::vector<NamedTensor> ModelState::snapshot() const {
+  std::vector<NamedTensor> result;
+  for (const Slot& slot : slots()) result.push_back({slot.name, copy_of(slot.bytes, slot.type)});
+  return result;
+}
+
+void ModelState::restore(const SafetensorsFile& file) {
+  const std::vector<Slot> all = slots();
+  for (const Slot& slot : all) {
+    TR_CHECK(file.contains(slot.name), "the checkpoint has no \"{}\": it is of another model or optimizer", slot.name);
+    const Tensor& tensor = file.at(slot.name);
+    TR_CHECK(tensor.type() == slot.type, "the checkpoint's \"{}\" is {}, expected {}", slot.name, tensor.type(),
+             slot.type);
+  }
+  TR_CHECK(file.tensors.size() == all.size(), "the checkpoint has {} tensors, expected {}: it is of another model",
+           file.tensors.size(), all.size());
+  for (const Slot& slot : all) std::memcpy(slot.bytes, file.at(slot.name).raw(), std::size_t(bytes_of(slot.type)));
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    const Param& about = compiled_.arch.params[std::size_t(p)];
+    if (about.spec.kind == ParamKind::BUFFER) continue;
+    if (const std::byte* bytes = address(p, Role::WEIGHT)) write_cast(p, copy_of(bytes, about.spec.type));
+  }
+}
+
+}  // namespace tr

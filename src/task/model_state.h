@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/executor.h"
+#include "graph/compiler.h"
+#include "renaissance/algo/initializer.h"
+#include "renaissance/task/deep_learning_task.h"
+#include "renaissance/tensor/safetensors.h"
+
+namespace tr {
+
+/// The persistent tensors of one rank, found by what they are for: parameters, averages, moments, buffers,
+/// counters. Host memory only for now: addresses are read and written directly.
+class ModelState {
+ public:
+  ModelState(const CompileResult& compiled, Executor& executor);
+
+  /// First bytes of a run: parameters by `initializer`, buffers by their fill value, the segment table, the
+  /// loss scale.
+  void initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale);
+
+  /// Parameters and buffers under their names, in files' layout.
+  std::vector<NamedTensor> weights(WeightKind kind) const;
+  Tensor weight(const std::string& name, WeightKind kind) const;
+  /// Takes parameters and buffers from a file. Strict: every name and shape must match, none may be left over;
+  /// otherwise what matches is taken and the rest is logged. Averages start from what is loaded.
+  /// @throws InvalidArgument  listing what is missing, unknown, or of another shape.
+  void load_weights(const SafetensorsFile& file, bool strict, const std::string& source);
+  /// SHA-256 over name and bytes, in files' layout, of each trained parameter, sorted by name.
+  std::string weights_sha256() const;
+
+  /// Everything that a checkpoint needs, "role/name" -> bytes in memory's layout.
+  std::vector<NamedTensor> snapshot() const;
+  /// @throws InvalidArgument  a tensor is missing, unknown or of another type.
+  void restore(const SafetensorsFile& file);
+
+  bool has_ema() const;
+  /// A persistent tensor by its name in the graph. @throws InvalidArgument  unknown.
+  template <typename T>
+  T* persistent(const std::string& name) const {
+    return reinterpret_cast<T*>(executor_.persistent(name));
+  }
+  bool has_persistent(const std::string& name) const { return tensors_.contains(name); }
+  const std::map<std::string, const LoweredTensor*>& persistent_tensors() const { return tensors_; }
+
+ private:
+  struct Slot {
+    std::string name;     // "weight/0.weight"
+    TensorType type;
+    std::byte* bytes;
+  };
+  std::byte* address(int param, Role role) const;
+  std::vector<Slot> slots() const;
+  void set_param(int param, const Tensor& memory, bool average_too);
+  void write_cast(int param, const Tensor& memory);
+
+  const CompileResult& compiled_;
+  Executor& executor_;
+  std::map<std::string, const LoweredTensor*> tensors_;  // persistent ones, by name
+};
+
+}  // namespace tr

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/rank.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "algo/schedule.h"
+#include "core/check.h"
+#include "graph/step_tables.h"
+
+namespace tr {
+
+void Totals::add(const Totals& other) {
+  loss_sum += other.loss_sum;
+  samples += other.samples;
+  top1 += other.top1;
+  top5 += other.top5;
+}
+
+Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator, StepBoard& board)
+    : run_(run), rank_(rank), board_(board), communicator_(std::move(communicator)) {
+  const GlobalSetting::Values& global = run.config.global.values();
+  executor_ = make_executor(run.device.kind, run.compiled,
+                            {.num_threads = global.threads, .communicator = communicator_.get()});
+  state_ = std::make_unique<ModelState>(run.compiled, *executor_);
+  const auto field_tensors = [&] {
+    std::map<std::string, std::int64_t> bytes;  // largest batch of each field that some graph reads
+    for (const LoweredGraph& graph : run.compiled.lowered) {
+      for (const LoweredTensor& tensor : graph.tensors) {
+        if (tensor.role == Role::INPUT) bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
+      }
+    }
+    return bytes;
+  }();
+  for (const auto& [field, bytes] : field_tensors) {
+    fields_.push_back(field);
+    zeros_[field].resize(std::size_t(bytes));
+  }
+  const auto find = [&](const char* name) { return state_->has_persistent(name); };
+  if (find("step_floats")) {
+    const TensorType& type = state_->persistent_tensors().at("step_floats")->type;
+    capacity_ = type.shape[0];
+    table_columns_ = int(type.shape[1]);
+    step_floats_ = state_->persistent<float>("step_floats");
+    step_ints_ = find("step_ints") ? state_->persistent<std::int64_t>("step_ints") : nullptr;
+    results_ = state_->persistent<float>("results");
+    counters_ = state_->persistent<std::int64_t>("counters");
+  }
+  if (find("eval_results")) {
+    capacity_ = state_->persistent_tensors().at("eval_results")->type.shape[0];
+    eval_results_ = state_->persistent<float>("eval_results");
+    eval_counters_ = state_->persistent<std::int64_t>("eval_counters");
+  }
+}
+
+Rank::~Rank() = default;
+
+void Rank::open_stream(std::int64_t phase, std::int64_t step) {
+  const std::vector<data::StreamPhase>& phases = run_.phases;
+  loader_ = std::make_unique<data::Loader>(
+      run_.loader_config(rank_),
+      [&phases](std::int64_t i) {
+        return i < std::int64_t(phases.size()) ? std::optional(phases[std::size_t(i)]) : std::nullopt;
+      },
+      phase, step);
+  sync_rows();
+}
+
+void Rank::close_stream() { loader_.reset(); }
+
+void Rank::sync_rows() {
+  if (counters_) row_ = counters_[kCounterRow];
+  if (eval_counters_) eval_row_ = eval_counters_[kCounterRow];
+}
+
+double Rank::fill_row(const data::Batch& batch) {
+  const std::int64_t row = row_ % capacity_;
+  const double rate = lr_at(run_.config.train.scheduler,
+                            {.epoch = batch.phase.epoch, .step = batch.step, .steps_per_epoch = run_.train_steps,
+                             .total_epochs = run_.config.train.total_epochs});
+  const Optimizer& optimizer = run_.config.train.optimizer;
+  float* floats = step_floats_ + row * table_columns_;
+  floats[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
+  for (int column = kFloatHeader; column < table_columns_; column += kGroupColumns) {
+    floats[column + kGroupLr] = float(rate);
+    floats[column + kGroupDecay] = float(optimizer.weight_decay);
+    floats[column + kGroupMomentum] = float(optimizer.momentum);
+  }
+  if (step_ints_) {
+    std::int64_t* ints = step_ints_ + row * kStepInts;
+    ints[kIntSampleOffset] = batch.sample_offset;
+    ints[kIntEpoch] = batch.phase.epoch;
+    ints[kIntSeed] = std::int64_t(run_.config.global.values().seed);
+  }
+  return rate;
+}
+
+void Rank::bind(const data::Batch& batch) {
+  for (const std::string& field : fields_) {
+    const void* data = nullptr;
+    if (batch.size == 0) {
+      data = zeros_.find(field)->second.data();
+    } else {
+      const auto found = batch.fields.find(field);
+      TR_ASSERT(found != batch.fields.end());
+      data = found->second;
+    }
+    executor_->bind_input(field, data);
+  }
+}
+
+Totals Rank::read_result(const float* row, const data::Batch& batch) const {
+  if (batch.size == 0) return {};
+  return {.loss_sum = double(row[kResultLossSum]),
+          .samples = batch.size,
+          .top1 = std::int64_t(row[kResultTop1]),
+          .top5 = std::int64_t(row[kResultTop5])};
+}
+
+StepOutcome Rank::train_step(bool stop) {
+  StepOutcome mine;
+  for (int micro = 0; micro < run_.batches.accumulate_steps; ++micro) {
+    const data::Batch* batch = loader_->next();
+    TR_ASSERT(batch && batch->phase.split == data::Split::TRAIN && batch->micro == micro);
+    const int variant = run_.variants.train(micro, batch->size);
+    mine.lr = fill_row(*batch);
+    bind(*batch);
+    executor_->run(variant);
+    const std::int64_t row = row_++ % capacity_;
+    const float* result = results_ + row * kResultColumns;
+    mine.totals.add(read_result(result, *batch));
+    mine.skipped = result[kResultFoundInf] != 0;
+    mine.grad_norm = result[kResultGradNorm];
+    mine.loss_scale = result[kResultLossScale];
+    loader_->release(*batch);
+  }
+  return gather(mine, stop);
+}
+
+StepOutcome Rank::gather(StepOutcome mine, bool stop) {
+  mine.stop = stop;
+  if (run_.batches.world_size == 1) return mine;
+  auto& parts = board_.rows[std::size_t(step_parity_++ % 2)];
+  parts[std::size_t(rank_)] = {mine.totals, stop};
+  communicator_->barrier();
+  mine.totals = {};
+  for (const StepBoard::Part& part : parts) mine.totals.add(part.totals);
+  mine.stop = parts[0].stop;
+  return mine;
+}
+
+Totals Rank::eval_step() { return eval_step(*loader_); }
+
+Totals Rank::eval_step(data::Loader& loader) {
+  const data::Batch* batch = loader.next();
+  TR_ASSERT(batch && batch->phase.split == data::Split::VAL);
+  const int variant = run_.variants.eval(batch->size);
+  bind(*batch);
+  executor_->run(variant);
+  const std::int64_t row = eval_row_++ % capacity_;
+  const Totals totals = read_result(eval_results_ + row * kResultColumns, *batch);
+  loader.release(*batch);
+  return totals;
+}
+
+data::LoaderStats Rank::loader_stats() { return loader_->stats(); }
+
+void Rank::abandon() {
+  loader_.reset();
+  communicator_.reset();
+}
+
+void for_each_rank(std::vector<std::unique_ptr<Rank>>& ranks, const std::function<void(Rank&)>& body) {
+  std::exception_ptr first;
+  std::mutex mutex;
+  const auto run_one = [&](Rank& rank) {
+    try {
+      body(rank);
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      rank.abandon();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t r = 1; r < ranks.size(); ++r) threads.emplace_back(run_one, std::ref(*ranks[r]));
+  run_one(*ranks[0]);
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace tr
