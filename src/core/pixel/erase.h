@@ -35,7 +35,7 @@ TR_HOST_DEVICE inline EraseRect draw_erase(const StepDraws& draws, int height, i
     const float area =
         image_area * uniform_between(words.v[0], range.scale_low, range.scale_high);
     const float ratio =
-        det_exp(uniform_between(words.v[1], range.log_ratio_low, range.log_ratio_high));
+        det::exp(uniform_between(words.v[1], range.log_ratio_low, range.log_ratio_high));
     const std::int32_t h = rounded_side(std::sqrt(area * ratio));
     const std::int32_t w = rounded_side(std::sqrt(area / ratio));
     if (h >= height || w >= width || h < 1 || w < 1) continue;

@@ -23,7 +23,7 @@ TR_HOST_DEVICE inline std::int32_t to_fixed16(float x) {
 TR_HOST_DEVICE inline Rotation draw_rotation(const StepDraws& draws, float degrees) {
   const float angle = uniform_between(draws.block(0).v[0], -degrees, degrees);
   const float radians = angle * 0.017453292519943295f;
-  return {to_fixed16(det_cos(radians)), to_fixed16(det_sin(radians))};
+  return {to_fixed16(det::cos(radians)), to_fixed16(det::sin(radians))};
 }
 
 // Source coordinates have 17 fractional bits: offsets from the centre are counted in half pixels, so that the
