@@ -83,7 +83,8 @@ void AtomicFile::commit() {
   // Without this the new name itself may be lost in a crash.
   const std::string folder = folder_of(path_);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) throw_as<DataError>("{}: folder cannot be synced: {}", folder, std::strerror(errno));
+  if (handle < 0)
+    throw_as<DataError>("{}: folder cannot be synced: {}", folder, std::strerror(errno));
   const int error = ::fsync(handle) == 0 ? 0 : errno;
   ::close(handle);
   // Some network file systems cannot sync folders; the file itself is safe there.

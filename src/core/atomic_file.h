@@ -9,11 +9,13 @@
 namespace tr {
 
 /// A file that appears whole or not at all. Bytes go to a temporary file in the folder of `path`;
-/// commit() syncs it, renames it to `path` and syncs the folder. Without commit() nothing is left behind.
-/// Every failure throws DataError with the path and the system's reason, after removing the temporary.
+/// commit() syncs it, renames it to `path` and syncs the folder. Without commit() nothing is left
+/// behind. Every failure throws DataError with the path and the system's reason, after removing the
+/// temporary.
 class AtomicFile {
  public:
-  /// @throws DataError  the folder is missing or cannot be written; `path` exists and is no regular file.
+  /// @throws DataError  the folder is missing or cannot be written; `path` exists and is no regular
+  /// file.
   explicit AtomicFile(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -39,7 +41,8 @@ class AtomicFile {
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
 
-/// Makes a folder and those above it; an existing one is fine. @throws DataError  with path and reason.
+/// Makes a folder and those above it; an existing one is fine. @throws DataError  with path and
+/// reason.
 void make_folder(const std::string& path);
 
 }  // namespace tr

@@ -10,7 +10,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Nanoseconds of the steady clock; only differences mean something.
 inline std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
 }
 
 /// Time since it was made or last restarted.

@@ -18,7 +18,8 @@
 namespace tr {
 namespace {
 
-// Instruction sets that x86-64-v3 kernels use; the rest of v3 comes with them on every processor sold.
+// Instruction sets that x86-64-v3 kernels use; the rest of v3 comes with them on every processor
+// sold.
 constexpr std::array kRequired{"avx2", "fma", "f16c"};
 
 std::string brand_string() {
@@ -56,7 +57,8 @@ std::vector<std::string> present_flags() {
     if (present) flags.emplace_back(name);
   }
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1u) != 0) flags.emplace_back("amx_bf16");
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1u) != 0)
+    flags.emplace_back("amx_bf16");
   return flags;
 }
 
@@ -100,7 +102,8 @@ void require_supported_cpu(const CpuInfo& cpu) {
   }
   if (missing.empty()) return;
   throw_as<Unsupported>(
-      "processor \"{}\" lacks {}; this build needs AVX2, FMA and F16C (x86-64-v3: Intel Haswell, AMD Zen, or newer)",
+      "processor \"{}\" lacks {}; this build needs AVX2, FMA and F16C (x86-64-v3: Intel Haswell, "
+      "AMD Zen, or newer)",
       cpu.model_name, fmt::join(missing, ", "));
 }
 

@@ -24,8 +24,8 @@ void require_supported_cpu();
 /// The same for a processor with these flags (for tests).
 void require_supported_cpu(const CpuInfo& cpu);
 
-/// TR_NUM_THREADS, else the processors that this process may use: its affinity, cut to the quota of its
-/// control group. @throws InvalidArgument  TR_NUM_THREADS is no number from 1 to 1024.
+/// TR_NUM_THREADS, else the processors that this process may use: its affinity, cut to the quota of
+/// its control group. @throws InvalidArgument  TR_NUM_THREADS is no number from 1 to 1024.
 int default_num_threads();
 
 }  // namespace tr

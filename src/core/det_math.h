@@ -6,11 +6,11 @@
 
 #include "core/host_device.h"
 
-/// Elementary functions that give the same bits on every machine and device: only + - * /, comparisons,
-/// conversions and bit operations of IEEE arithmetic, built without contraction, no library call. Choices
-/// are made by integer comparisons and masks: compilers keep branches around floating-point comparisons,
-/// and with them no loop is vectorised (loops over exp, log, sin and cos are). Maximum errors, against the
-/// exact value:
+/// Elementary functions that give the same bits on every machine and device: only + - * /,
+/// comparisons, conversions and bit operations of IEEE arithmetic, built without contraction, no
+/// library call. Choices are made by integer comparisons and masks: compilers keep branches around
+/// floating-point comparisons, and with them no loop is vectorised (loops over exp, log, sin and
+/// cos are). Maximum errors, against the exact value:
 ///
 ///   exp       0.98 ulp
 ///   log       0.80 ulp
@@ -66,7 +66,8 @@ TR_HOST_DEVICE inline float exp(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const float y = (p * (r * r) + r) + 1.0f;
-  // 2^n in two factors, so that overflow and subnormal results are rounded once, by the last product.
+  // 2^n in two factors, so that overflow and subnormal results are rounded once, by the last
+  // product.
   const std::int32_t whole = std::int32_t(bits_of(shifted) - bits_of(kRoundFloat));
   const std::int32_t half = whole >> 1;
   const float first = float_of(std::uint32_t(half + 127) << 23);
@@ -151,7 +152,8 @@ TR_HOST_DEVICE inline float sine_of_quadrant(float x, std::uint64_t quadrant_shi
   const Reduced a = reduce_angle(double(float_of(select(in_domain, bits_of(x), 0u))));
   const std::uint64_t quadrant = a.quadrant + quadrant_shift;
   const std::uint64_t use_cos = 0u - (quadrant & 1u);
-  const std::uint64_t size = (bits_of(cos_core(a.r)) & use_cos) | (bits_of(sin_core(a.r)) & ~use_cos);
+  const std::uint64_t size =
+      (bits_of(cos_core(a.r)) & use_cos) | (bits_of(sin_core(a.r)) & ~use_cos);
   const float y = float(double_of(size ^ ((quadrant & 2u) << 62)));
   return float_of(select(in_domain, bits_of(y), kNanBits));
 }
@@ -196,8 +198,8 @@ TR_HOST_DEVICE inline float exp2_core(double t) {
   constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
   const std::uint64_t magnitude = bits_of(t) & ~kSign;
   const std::uint64_t cut = select(magnitude > bits_of(1000.0), bits_of(1000.0), magnitude);
-  const double c = double_of(select(magnitude > 0x7ff0000000000000u, std::uint64_t(0),
-                                    cut | (bits_of(t) & kSign)));
+  const double c = double_of(
+      select(magnitude > 0x7ff0000000000000u, std::uint64_t(0), cut | (bits_of(t) & kSign)));
   const double shifted = c + kRoundDouble;
   const double r = (c - (shifted - kRoundDouble)) * 0.69314718055994530942;
   double p = 1.0 / 39916800;  // Taylor to r^11: |r| <= ln 2 / 2 leaves 6e-15

@@ -15,23 +15,27 @@ namespace tr {
 namespace {
 
 constexpr std::array kVariables{
-    EnvVariable{"TR_OVERRIDE",
-                "Settings that win over those of the program, as `key=value` pairs separated by `;`, with "
-                "the keys of the command line's `--set`: `device=cpu;total_epochs=1;dataset.path=/data`. "
-                "Announced at the start.",
-                "the program's own settings"},
-    EnvVariable{"TR_PROJECT_ROOT",
-                "The folder that the macro `TR_PROJECT_ROOT` names; programs look for `data/` below it.",
-                "the nearest folder above the executable that holds `.renaissance-root`, or both "
-                "`README.md` and `include/renaissance.h`; else the working directory"},
-    EnvVariable{"TR_CACHE_DIR", "Folder of measured kernel choices and of downloads.",
-                "`$XDG_CACHE_HOME/renaissance`, else `$HOME/.cache/renaissance`, else nothing is kept"},
+    EnvVariable{
+        "TR_OVERRIDE",
+        "Settings that win over those of the program, as `key=value` pairs separated by `;`, with "
+        "the keys of the command line's `--set`: `device=cpu;total_epochs=1;dataset.path=/data`. "
+        "Announced at the start.",
+        "the program's own settings"},
+    EnvVariable{
+        "TR_PROJECT_ROOT",
+        "The folder that the macro `TR_PROJECT_ROOT` names; programs look for `data/` below it.",
+        "the nearest folder above the executable that holds `.renaissance-root`, or both "
+        "`README.md` and `include/renaissance.h`; else the working directory"},
+    EnvVariable{
+        "TR_CACHE_DIR", "Folder of measured kernel choices and of downloads.",
+        "`$XDG_CACHE_HOME/renaissance`, else `$HOME/.cache/renaissance`, else nothing is kept"},
     EnvVariable{"TR_NUM_THREADS",
                 "Number of compute threads on the CPU, 1 to 1024. Results do not depend on it.",
                 "the processors that this process may use"},
-    EnvVariable{"TR_LOG_LEVEL",
-                "Least level that the default log sink shows: `debug`, `info` or `warning`. For diagnosis.",
-                "`info`"},
+    EnvVariable{
+        "TR_LOG_LEVEL",
+        "Least level that the default log sink shows: `debug`, `info` or `warning`. For diagnosis.",
+        "`info`"},
     EnvVariable{"XDG_CACHE_HOME", "The user's cache folder, see `TR_CACHE_DIR`.", "`$HOME/.cache`"},
     EnvVariable{"HOME", "The user's folder, see `TR_CACHE_DIR`.", "nothing is kept between runs"},
 };
@@ -53,9 +57,10 @@ std::optional<long> read_env_int(std::string_view name, long low, long high) {
   if (!text) return std::nullopt;
   long value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  TR_CHECK(error == std::errc{} && end == text->data() + text->size() && value >= low && value <= high,
-           "environment variable {} is \"{}\", expected a whole number from {} to {}", name, *text, low,
-           high);
+  TR_CHECK(
+      error == std::errc{} && end == text->data() + text->size() && value >= low && value <= high,
+      "environment variable {} is \"{}\", expected a whole number from {} to {}", name, *text, low,
+      high);
   return value;
 }
 
@@ -67,7 +72,8 @@ std::vector<std::string> unknown_env_messages() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("TR_") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (!name.starts_with("TR_") || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
     messages.push_back(unknown_name_message("environment variable", name, known));
   }
   std::sort(messages.begin(), messages.end());
@@ -77,7 +83,8 @@ std::vector<std::string> unknown_env_messages() {
 std::string env_markdown() {
   std::string text =
       "# Environment variables\n\n"
-      "Every environment variable that the library reads; declared in `src/core/env.cpp`, which prints this\n"
+      "Every environment variable that the library reads; declared in `src/core/env.cpp`, which "
+      "prints this\n"
       "page. An unknown name that begins with `TR_` is reported when a program starts.\n\n"
       "| variable | meaning | if unset |\n|---|---|---|\n";
   for (const EnvVariable& v : kVariables) {

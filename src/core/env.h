@@ -26,8 +26,8 @@ std::optional<std::string> read_env(std::string_view name);
 /// The same as a whole number. @throws InvalidArgument  the text is no number in [low, high].
 std::optional<long> read_env_int(std::string_view name, long low, long high);
 
-/// One message for each variable of the environment that begins with TR_ and is not declared: a typo
-/// must not be silent. A program logs them at its start.
+/// One message for each variable of the environment that begins with TR_ and is not declared: a
+/// typo must not be silent. A program logs them at its start.
 std::vector<std::string> unknown_env_messages();
 
 /// The text of docs/env.md.

@@ -21,7 +21,8 @@ std::string three_digits(double value) {
 
 std::string format_bytes(std::int64_t num_bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (num_bytes < 0) return num_bytes == INT64_MIN ? "-8.00 EiB" : fmt::format("-{}", format_bytes(-num_bytes));
+  if (num_bytes < 0)
+    return num_bytes == INT64_MIN ? "-8.00 EiB" : fmt::format("-{}", format_bytes(-num_bytes));
   if (num_bytes < 1024) return fmt::format("{} B", num_bytes);
   double value = double(num_bytes);
   std::size_t unit = 0;

@@ -54,7 +54,8 @@ template <typename Container>
 Container read_whole(const std::string& path, std::uint64_t max_bytes) {
   const InputFile file(path);
   if (file.num_bytes() > max_bytes) {
-    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", path, file.num_bytes(), max_bytes);
+    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", path, file.num_bytes(),
+                        max_bytes);
   }
   Container content(std::size_t(file.num_bytes()), {});
   file.read(0, std::as_writable_bytes(std::span(content.data(), content.size())));

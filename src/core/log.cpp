@@ -28,7 +28,8 @@ void write_to_stderr(LogLevel level, std::string_view message) {
   std::string line(level == LogLevel::WARNING ? "warning: " : "");
   line += message;
   line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one call, so that lines of processes do not mix
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // one call, so that lines of processes do not mix
 }
 
 struct Sink {

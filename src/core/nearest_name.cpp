@@ -26,7 +26,8 @@ int edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const bool same = lower(a[i - 1]) == lower(b[j - 1]);
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) {
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+          lower(a[i - 2]) == lower(b[j - 1])) {
         row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
@@ -58,7 +59,8 @@ std::string unknown_name_message(std::string_view what, std::string_view name,
   if (known.empty()) return message + "; there is none to choose from";
   message += nearest.empty() ? "; known: " : " Known: ";
   const std::size_t listed = std::min(known.size(), kMaxListed);
-  message += fmt::format("{}", fmt::join(known.begin(), known.begin() + std::ptrdiff_t(listed), ", "));
+  message +=
+      fmt::format("{}", fmt::join(known.begin(), known.begin() + std::ptrdiff_t(listed), ", "));
   if (listed < known.size()) message += fmt::format(" and {} more", known.size() - listed);
   return message;
 }

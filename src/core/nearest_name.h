@@ -7,11 +7,12 @@
 
 namespace tr {
 
-/// Edits (insertion, deletion, replacement, swap of neighbours) that turn `a` into `b`, case ignored.
+/// Edits (insertion, deletion, replacement, swap of neighbours) that turn `a` into `b`, case
+/// ignored.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The known name closest to `name`, the first of equals; "" if `known` is empty or none is close, that
-/// is, within a third of the longer name's length (and at least two edits).
+/// The known name closest to `name`, the first of equals; "" if `known` is empty or none is close,
+/// that is, within a third of the longer name's length (and at least two edits).
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
 /// The message of every "unknown name" error:

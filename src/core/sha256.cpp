@@ -34,7 +34,8 @@ void Sha256::compress(State& state, const std::uint8_t* blocks, std::size_t num_
     std::array<std::uint32_t, 64> w;
     for (std::size_t t = 0; t < 16; ++t) w[t] = load_big_endian(blocks + 4 * t);
     for (std::size_t t = 16; t < 64; ++t) {
-      const std::uint32_t s0 = std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
+      const std::uint32_t s0 =
+          std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
       const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
       w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
@@ -109,7 +110,8 @@ std::string sha256_file(const std::string& path) {
   Sha256 hash;
   std::vector<std::byte> buffer(1 << 20);
   for (std::uint64_t at = 0; at < file.num_bytes();) {
-    const std::size_t count = std::size_t(std::min<std::uint64_t>(buffer.size(), file.num_bytes() - at));
+    const std::size_t count =
+        std::size_t(std::min<std::uint64_t>(buffer.size(), file.num_bytes() - at));
     file.read(at, std::span(buffer).first(count));
     hash.update(std::span(buffer).first(count));
     at += count;

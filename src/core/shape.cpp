@@ -17,8 +17,8 @@ std::string list(std::span<const std::int64_t> dims) {
 
 int wrapped(const Shape& shape, int index) {
   const int positive = index < 0 ? index + shape.rank() : index;
-  TR_CHECK(positive >= 0 && positive < shape.rank(), "shape {}: axis {} is out of range for rank {}",
-           shape, index, shape.rank());
+  TR_CHECK(positive >= 0 && positive < shape.rank(),
+           "shape {}: axis {} is out of range for rank {}", shape, index, shape.rank());
   return positive;
 }
 

@@ -26,8 +26,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A step's parallel regions follow each other within microseconds: first spin, then offer the core to
-// others between looks, at last sleep.
+// A step's parallel regions follow each other within microseconds: first spin, then offer the core
+// to others between looks, at last sleep.
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 constexpr auto kYieldTime = std::chrono::microseconds(1000);
 constexpr int kPausesPerLook = 32;
@@ -60,9 +60,10 @@ bool spin_until(Ready ready) {
 
 }  // namespace
 
-// `remaining` is the whole state of a job that threads compete for: whoever lowers it owns one task. The
-// fields `task` and `num_tasks` are read only by an owner; run() cannot return, hence not change them,
-// before every owner has reported, so a thread that arrives late finds no task and touches nothing.
+// `remaining` is the whole state of a job that threads compete for: whoever lowers it owns one
+// task. The fields `task` and `num_tasks` are read only by an owner; run() cannot return, hence not
+// change them, before every owner has reported, so a thread that arrives late finds no task and
+// touches nothing.
 struct ThreadPool::Impl {
   alignas(64) std::atomic<std::uint64_t> remaining{0};   // unclaimed tasks
   alignas(64) std::atomic<std::uint64_t> unfinished{0};  // tasks not yet reported
@@ -187,7 +188,8 @@ ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
   try {
     for (int i = 1; i < num_threads; ++i) {
       impl_->workers.emplace_back([impl = impl_.get(), i] { impl->worker(i); });
-      pthread_setname_np(impl_->workers.back().native_handle(), fmt::format("tr-cpu-{}", i).c_str());
+      pthread_setname_np(impl_->workers.back().native_handle(),
+                         fmt::format("tr-cpu-{}", i).c_str());
     }
   } catch (const std::system_error& e) {
     failure = e.what();

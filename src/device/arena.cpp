@@ -24,7 +24,8 @@ class HostArena final : public Arena {
     const std::int64_t slack = alignment - kPageBytes;
     if (num_bytes > INT64_MAX - slack - kPageBytes) refuse("the number of bytes is out of range");
     mapped_bytes_ = std::size_t((num_bytes / kPageBytes + 1) * kPageBytes + slack);
-    mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mapping_ =
+        ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping_ == MAP_FAILED) refuse(std::strerror(errno));
     const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
     const auto step = std::uintptr_t(alignment);

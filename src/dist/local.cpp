@@ -58,7 +58,8 @@ class World {
     all_came_.notify_all();
   }
 
-  /// Publishes this rank's offer and waits for the others'. @throws InvalidArgument  they differ in kind.
+  /// Publishes this rank's offer and waits for the others'. @throws InvalidArgument  they differ in
+  /// kind.
   void open(int rank, const Offer& offer) {
     offers_[std::size_t(rank)] = offer;
     meet(rank);
@@ -84,7 +85,8 @@ class World {
   void refuse_if_broken(int rank) const {
     if (lost_rank_ < 0) return;
     throw_as<DeviceError>(
-        "local communicator: rank {} of {} has ended while rank {} still waits for it in a collective",
+        "local communicator: rank {} of {} has ended while rank {} still waits for it in a "
+        "collective",
         lost_rank_, size(), rank);
   }
 
@@ -98,7 +100,8 @@ class World {
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(std::shared_ptr<World> world, int rank) : world_(std::move(world)), rank_(rank) {}
+  LocalCommunicator(std::shared_ptr<World> world, int rank)
+      : world_(std::move(world)), rank_(rank) {}
   ~LocalCommunicator() override { world_->leave(rank_); }
 
   int rank() const override { return rank_; }
@@ -108,7 +111,8 @@ class LocalCommunicator final : public Communicator {
     all_reduce("all_reduce_sum", data, count, [](float a, float b) { return a + b; });
   }
   void all_reduce_max(std::int32_t* data, std::int64_t count) override {
-    all_reduce("all_reduce_max", data, count, [](std::int32_t a, std::int32_t b) { return std::max(a, b); });
+    all_reduce("all_reduce_max", data, count,
+               [](std::int32_t a, std::int32_t b) { return std::max(a, b); });
   }
   void barrier() override {
     world_->open(rank_, {"barrier", nullptr, 0});
@@ -116,8 +120,8 @@ class LocalCommunicator final : public Communicator {
   }
 
  private:
-  // Each rank reduces one part of the elements and writes it to all; the order of ranks within an element
-  // is fixed, so the bytes do not depend on timing or on how the elements are divided.
+  // Each rank reduces one part of the elements and writes it to all; the order of ranks within an
+  // element is fixed, so the bytes do not depend on timing or on how the elements are divided.
   template <typename T, typename Combine>
   void all_reduce(std::string_view operation, T* data, std::int64_t count, Combine combine) {
     world_->open(rank_, {operation, data, count});
@@ -155,7 +159,8 @@ std::vector<std::unique_ptr<Communicator>> make_local(int world_size) {
            "local communicator: world_size is {}, expected 1 to 1024", world_size);
   const auto world = std::make_shared<World>(world_size);
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int r = 0; r < world_size; ++r) ranks.push_back(std::make_unique<LocalCommunicator>(world, r));
+  for (int r = 0; r < world_size; ++r)
+    ranks.push_back(std::make_unique<LocalCommunicator>(world, r));
   return ranks;
 }
 

@@ -10,7 +10,8 @@
 namespace tr {
 
 /// Calls f with a value of the C++ type that stores `dtype`: float, Half, BFloat16, std::uint8_t,
-/// std::int8_t, std::int32_t, std::int64_t, bool. `dispatch_dtype(d, [&](auto tag) { using T = decltype(tag); })`
+/// std::int8_t, std::int32_t, std::int64_t, bool. `dispatch_dtype(d, [&](auto tag) { using T =
+/// decltype(tag); })`
 template <typename F>
 decltype(auto) dispatch_dtype(DType dtype, F&& f) {
   switch (dtype) {

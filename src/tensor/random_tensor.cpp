@@ -31,7 +31,8 @@ Tensor Tensor::uniform(const Shape& shape, float low, float high, std::uint64_t 
   Tensor tensor(shape, DType::FP32);
   float* out = tensor.data<float>();
   const std::int64_t count = tensor.num_elements();
-  const float below_high = std::max(low, std::nextafterf(high, low));  // rounding must not reach high
+  const float below_high =
+      std::max(low, std::nextafterf(high, low));  // rounding must not reach high
   for_each_block(count, seed, [&](std::int64_t first, const std::array<std::uint32_t, 4>& words) {
     for (std::int64_t i = first; i < std::min(count, first + 4); ++i) {
       const double u = double(uniform01(words[std::size_t(i - first)]));

@@ -16,7 +16,8 @@
 namespace tr {
 namespace {
 
-std::vector<NamedTensor>::const_iterator find(const SafetensorsFile& file, const std::string& name) {
+std::vector<NamedTensor>::const_iterator find(const SafetensorsFile& file,
+                                              const std::string& name) {
   return std::find_if(file.tensors.begin(), file.tensors.end(),
                       [&](const NamedTensor& t) { return t.name == name; });
 }
@@ -34,8 +35,8 @@ SafetensorsFile materialise(SafetensorsHeader header, std::string_view source, R
       const auto* bad = std::find_if(bytes, bytes + tensor.num_bytes(),
                                      [](std::byte b) { return b > std::byte{1}; });
       if (bad != bytes + tensor.num_bytes()) {
-        throw_as<DataError>("{}: element {} of the BOOL tensor \"{}\" is {}, expected 0 or 1", source,
-                            bad - bytes, entry.name, int(*bad));
+        throw_as<DataError>("{}: element {} of the BOOL tensor \"{}\" is {}, expected 0 or 1",
+                            source, bad - bytes, entry.name, int(*bad));
       }
     }
     file.tensors.push_back({std::move(entry.name), std::move(tensor)});
@@ -53,7 +54,9 @@ const Tensor& SafetensorsFile::at(const std::string& name) const {
   throw_as<InvalidArgument>("{}", unknown_name_message("safetensors tensor", name, known));
 }
 
-bool SafetensorsFile::contains(const std::string& name) const { return find(*this, name) != tensors.end(); }
+bool SafetensorsFile::contains(const std::string& name) const {
+  return find(*this, name) != tensors.end();
+}
 
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, std::string_view source) {
   const std::uint64_t header_bytes = safetensors_header_bytes(bytes, bytes.size(), source);
@@ -61,9 +64,10 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, std::string_
   const auto data = bytes.subspan(kSafetensorsPrefixBytes + header_bytes);
   SafetensorsHeader header = parse_safetensors_header(
       {reinterpret_cast<const char*>(json.data()), json.size()}, data.size(), source);
-  return materialise(std::move(header), source, [&](std::uint64_t offset, std::span<std::byte> out) {
-    std::copy_n(data.begin() + std::ptrdiff_t(offset), out.size(), out.begin());
-  });
+  return materialise(std::move(header), source,
+                     [&](std::uint64_t offset, std::span<std::byte> out) {
+                       std::copy_n(data.begin() + std::ptrdiff_t(offset), out.size(), out.begin());
+                     });
 }
 
 SafetensorsFile load_safetensors(const std::string& path) {

@@ -36,16 +36,16 @@ inline constexpr std::uint64_t kSafetensorsMaxHeaderBytes = 100'000'000;
 std::uint64_t safetensors_header_bytes(std::span<const std::byte> prefix, std::uint64_t file_bytes,
                                        std::string_view source);
 
-/// Parses the JSON text of a header and checks it against the number of bytes that follow: every byte
-/// belongs to exactly one tensor. Allocates no more than the text's size asks for.
+/// Parses the JSON text of a header and checks it against the number of bytes that follow: every
+/// byte belongs to exactly one tensor. Allocates no more than the text's size asks for.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            std::string_view source);
 
 /// A whole file in memory.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, std::string_view source);
 
-/// The length prefix and header of a file that holds these tensors in this order, padded with spaces to a
-/// multiple of 8. @throws InvalidArgument  a name is reserved, used twice or not UTF-8.
+/// The length prefix and header of a file that holds these tensors in this order, padded with
+/// spaces to a multiple of 8. @throws InvalidArgument  a name is reserved, used twice or not UTF-8.
 std::string safetensors_header_text(const SafetensorsFile& file);
 
 }  // namespace tr

@@ -72,9 +72,10 @@ class HeaderReader {
       const auto known = std::find_if(kDTypeNames.begin(), kDTypeNames.end(),
                                       [&](const auto& pair) { return pair.second == value; });
       if (known == kDTypeNames.end()) {
-        fail(fmt::format("tensor {} has dtype {}, which this library cannot hold (it can: F32, F16, BF16, "
-                         "U8, I8, I32, I64, BOOL)",
-                         in_quotes(entry_.name), in_quotes(value)));
+        fail(fmt::format(
+            "tensor {} has dtype {}, which this library cannot hold (it can: F32, F16, BF16, "
+            "U8, I8, I32, I64, BOOL)",
+            in_quotes(entry_.name), in_quotes(value)));
       }
       entry_.type.dtype = known->first;
     } else {
@@ -100,9 +101,11 @@ class HeaderReader {
     std::set<std::string>& seen = place_ == Place::ROOT       ? names_
                                   : place_ == Place::METADATA ? metadata_keys_
                                                               : fields_;
-    if (!seen.insert(name).second) fail(fmt::format("key {} stands twice{}", in_quotes(name), within()));
+    if (!seen.insert(name).second)
+      fail(fmt::format("key {} stands twice{}", in_quotes(name), within()));
     if (place_ == Place::ENTRY && name != "dtype" && name != "shape" && name != "data_offsets") {
-      fail(fmt::format("tensor {} has the unknown key {}", in_quotes(entry_.name), in_quotes(name)));
+      fail(
+          fmt::format("tensor {} has the unknown key {}", in_quotes(entry_.name), in_quotes(name)));
     }
     key_ = std::move(name);
     return true;
@@ -133,8 +136,8 @@ class HeaderReader {
       set_shape();
     } else {
       if (numbers_.size() != 2) {
-        fail(fmt::format("tensor {} has {} data_offsets, expected begin and end", in_quotes(entry_.name),
-                         numbers_.size()));
+        fail(fmt::format("tensor {} has {} data_offsets, expected begin and end",
+                         in_quotes(entry_.name), numbers_.size()));
       }
       entry_.begin = numbers_[0];
       entry_.end = numbers_[1];
@@ -192,9 +195,10 @@ void check_places(const HeaderReader& reader, std::vector<SafetensorsEntry>& ent
   std::uint64_t expected = 0;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != expected || entry.end < entry.begin) {
-      reader.fail(fmt::format("tensor {} has data_offsets [{}, {}], expected them to begin at {}, where the "
-                              "one before ends",
-                              in_quotes(entry.name), entry.begin, entry.end, expected));
+      reader.fail(fmt::format(
+          "tensor {} has data_offsets [{}, {}], expected them to begin at {}, where the "
+          "one before ends",
+          in_quotes(entry.name), entry.begin, entry.end, expected));
     }
     const auto element_bytes = std::uint64_t(size_of(entry.type.dtype));
     const auto num_elements = std::uint64_t(entry.type.shape.num_elements());  // at most 2^62
@@ -206,8 +210,9 @@ void check_places(const HeaderReader& reader, std::vector<SafetensorsEntry>& ent
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    reader.fail(fmt::format("its tensors end at byte {} of the data, but {} bytes follow the header",
-                            expected, data_bytes));
+    reader.fail(
+        fmt::format("its tensors end at byte {} of the data, but {} bytes follow the header",
+                    expected, data_bytes));
   }
 }
 
@@ -223,12 +228,12 @@ std::uint64_t safetensors_header_bytes(std::span<const std::byte> prefix, std::u
     length |= std::uint64_t(prefix[i]) << (8 * i);
   }
   if (length > kSafetensorsMaxHeaderBytes) {
-    throw_as<DataError>("{}: claims a safetensors header of {} bytes, at most {} are allowed", source, length,
-                        kSafetensorsMaxHeaderBytes);
+    throw_as<DataError>("{}: claims a safetensors header of {} bytes, at most {} are allowed",
+                        source, length, kSafetensorsMaxHeaderBytes);
   }
   if (length > file_bytes - kSafetensorsPrefixBytes) {
-    throw_as<DataError>("{}: claims a safetensors header of {} bytes, but has only {} bytes in all", source,
-                        length, file_bytes);
+    throw_as<DataError>("{}: claims a safetensors header of {} bytes, but has only {} bytes in all",
+                        source, length, file_bytes);
   }
   return length;
 }
@@ -249,8 +254,8 @@ std::string safetensors_header_text(const SafetensorsFile& file) {
   std::set<std::string_view> names;
   std::uint64_t begin = 0;
   for (const auto& [name, tensor] : file.tensors) {
-    TR_CHECK(name != kMetadataKey, "safetensors: a tensor cannot be named \"{}\", the format reserves it",
-             name);
+    TR_CHECK(name != kMetadataKey,
+             "safetensors: a tensor cannot be named \"{}\", the format reserves it", name);
     TR_CHECK(names.insert(name).second, "safetensors: two tensors are named \"{}\"", name);
     const std::uint64_t end = begin + tensor.num_bytes();
     const auto dims = tensor.shape().dims();
@@ -267,8 +272,9 @@ std::string safetensors_header_text(const SafetensorsFile& file) {
     throw_as<InvalidArgument>("safetensors: a name or a metadata text is not UTF-8: {}", e.what());
   }
   json.resize((json.size() + 7) / 8 * 8, ' ');  // tensors begin at a multiple of 8
-  TR_CHECK(json.size() <= kSafetensorsMaxHeaderBytes, "safetensors: the header has {} bytes, at most {} fit",
-           json.size(), kSafetensorsMaxHeaderBytes);
+  TR_CHECK(json.size() <= kSafetensorsMaxHeaderBytes,
+           "safetensors: the header has {} bytes, at most {} fit", json.size(),
+           kSafetensorsMaxHeaderBytes);
   std::string text(kSafetensorsPrefixBytes, '\0');
   for (std::size_t i = 0; i < kSafetensorsPrefixBytes; ++i) {
     text[i] = char(std::uint64_t(json.size()) >> (8 * i));

@@ -26,7 +26,8 @@ std::shared_ptr<std::byte> allocate(const TensorType& type) {
     throw_as<OutOfMemory>("tensor {}: more than 2^62 bytes", type);
   }
   const auto num_bytes = std::size_t(num_elements * element_bytes);
-  const std::size_t rounded = std::max<std::size_t>(1, (num_bytes + kAlignment - 1) / kAlignment) * kAlignment;
+  const std::size_t rounded =
+      std::max<std::size_t>(1, (num_bytes + kAlignment - 1) / kAlignment) * kAlignment;
   void* bytes = std::aligned_alloc(kAlignment, rounded);
   if (bytes == nullptr) {
     throw_as<OutOfMemory>("tensor {}: {} could not be had from the system", type,
@@ -80,15 +81,14 @@ Tensor Tensor::from(const Shape& shape, std::span<const std::uint8_t> values) {
 }
 
 double Tensor::at(std::int64_t i) const {
-  TR_CHECK(i >= 0 && i < num_elements(), "tensor {}: element {} is out of range, it has {}", type_, i,
-           num_elements());
-  return dispatch_dtype(dtype(), [&](auto tag) {
-    return element_value(data<decltype(tag)>()[i]);
-  });
+  TR_CHECK(i >= 0 && i < num_elements(), "tensor {}: element {} is out of range, it has {}", type_,
+           i, num_elements());
+  return dispatch_dtype(dtype(), [&](auto tag) { return element_value(data<decltype(tag)>()[i]); });
 }
 
 double Tensor::item() const {
-  TR_CHECK(num_elements() == 1, "item: tensor {} has {} elements, expected one", type_, num_elements());
+  TR_CHECK(num_elements() == 1, "item: tensor {} has {} elements, expected one", type_,
+           num_elements());
   return at(0);
 }
 
@@ -100,8 +100,9 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
-  TR_CHECK(shape.num_elements() == num_elements(), "reshape: tensor {} has {} elements, shape {} has {}",
-           type_, num_elements(), shape, shape.num_elements());
+  TR_CHECK(shape.num_elements() == num_elements(),
+           "reshape: tensor {} has {} elements, shape {} has {}", type_, num_elements(), shape,
+           shape.num_elements());
   Tensor view = *this;
   view.type_.shape = shape;
   return view;
@@ -122,8 +123,8 @@ Tensor Tensor::to(DType target) const {
 
 Tensor Tensor::permute(std::span<const int> order) const {
   const int rank = shape().rank();
-  TR_CHECK(int(order.size()) == rank, "permute: {} axes were given, tensor {} has {}", order.size(), type_,
-           rank);
+  TR_CHECK(int(order.size()) == rank, "permute: {} axes were given, tensor {} has {}", order.size(),
+           type_, rank);
   std::array<std::int64_t, Shape::kMaxRank> stride{}, dims{}, step{}, index{};
   std::array<bool, Shape::kMaxRank> used{};
   std::int64_t product = 1;
@@ -133,7 +134,8 @@ Tensor Tensor::permute(std::span<const int> order) const {
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
     TR_CHECK(order[i] >= 0 && order[i] < rank && !used[std::size_t(order[i])],
-             "permute: order [{}] is no permutation of the axes of {}", fmt::join(order, ", "), type_);
+             "permute: order [{}] is no permutation of the axes of {}", fmt::join(order, ", "),
+             type_);
     used[std::size_t(order[i])] = true;
     dims[i] = shape()[order[i]];
     step[i] = stride[std::size_t(order[i])];
@@ -165,8 +167,8 @@ std::string Tensor::summary() const {
 }
 
 void Tensor::check_element_size(std::size_t bytes) const {
-  TR_CHECK(bytes == size_of(dtype()), "tensor {}: accessed as elements of {} bytes, expected {}", type_,
-           bytes, size_of(dtype()));
+  TR_CHECK(bytes == size_of(dtype()), "tensor {}: accessed as elements of {} bytes, expected {}",
+           type_, bytes, size_of(dtype()));
 }
 
 bool is_close(const Tensor& a, const Tensor& b, double rtol, double atol) {

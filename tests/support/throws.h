@@ -9,7 +9,8 @@
 
 namespace tr::test {
 
-/// Runs `call`; succeeds if it throws exactly an E (or what derives from it) whose message holds `words`.
+/// Runs `call`; succeeds if it throws exactly an E (or what derives from it) whose message holds
+/// `words`.
 template <typename E, typename Call>
 testing::AssertionResult throws(Call call, std::string_view words) {
   try {
@@ -18,8 +19,8 @@ testing::AssertionResult throws(Call call, std::string_view words) {
     if (std::string_view(error.what()).find(words) != std::string_view::npos) {
       return testing::AssertionSuccess();
     }
-    return testing::AssertionFailure() << "the message is \"" << error.what() << "\", expected in it \""
-                                       << words << "\"";
+    return testing::AssertionFailure()
+           << "the message is \"" << error.what() << "\", expected in it \"" << words << "\"";
   } catch (const std::exception& error) {
     return testing::AssertionFailure() << "another exception was thrown: " << error.what();
   }
