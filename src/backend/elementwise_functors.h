@@ -240,6 +240,22 @@ struct Silu {  // Elfwing et al. 2017, arXiv:1702.03118
 };
 
 template <typename Math>
+struct Mish {  // Misra 2019, arXiv:1908.08681
+  static constexpr std::string_view kName = "mish";
+  static constexpr Saved kSaves = Saved::X;
+  static constexpr bool kHasAlpha = false;
+  template <typename T>
+  TR_HOST_DEVICE T operator()(T x) const {
+    return x * Math::tanh(softplus_of<Math>(x));
+  }
+  template <typename T>
+  TR_HOST_DEVICE T grad(T x, T dy) const {
+    const T t = Math::tanh(softplus_of<Math>(x));
+    return dy * (t + x * (T(1) - t * t) * sigmoid_of<Math>(x));
+  }
+};
+
+template <typename Math>
 struct Gelu {  // Hendrycks, Gimpel 2016, arXiv:1606.08415
   static constexpr std::string_view kName = "gelu";
   static constexpr Saved kSaves = Saved::X;
@@ -460,11 +476,11 @@ struct List {};
 
 /// The whole table. A backend registers each entry's forward and backward kernel from it.
 template <typename Math>
-using Table =
-    List<Relu<Math>, Relu6<Math>, LeakyRelu<Math>, Elu<Math>, Celu<Math>, Selu<Math>, Sigmoid<Math>,
-         LogSigmoid<Math>, Tanh<Math>, Tanhshrink<Math>, Silu<Math>, Gelu<Math>, GeluTanh<Math>,
-         Softplus<Math>, Softsign<Math>, Hardtanh<Math>, Hardsigmoid<Math>, Hardswish<Math>,
-         Hardshrink<Math>, Softshrink<Math>, Exp<Math>, Abs<Math>, Square<Math>, Neg<Math>>;
+using Table = List<Relu<Math>, Relu6<Math>, LeakyRelu<Math>, Elu<Math>, Celu<Math>, Selu<Math>,
+                   Sigmoid<Math>, LogSigmoid<Math>, Tanh<Math>, Tanhshrink<Math>, Silu<Math>,
+                   Mish<Math>, Gelu<Math>, GeluTanh<Math>, Softplus<Math>, Softsign<Math>,
+                   Hardtanh<Math>, Hardsigmoid<Math>, Hardswish<Math>, Hardshrink<Math>,
+                   Softshrink<Math>, Exp<Math>, Abs<Math>, Square<Math>, Neg<Math>>;
 
 /// A functor with its attribute; `alpha` is ignored by those without one.
 template <typename Functor>

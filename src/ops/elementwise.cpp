@@ -47,6 +47,7 @@ const Row kTable[] = {
     {"tanh", Saves::Y, 8, {}, "tanh(x). torch.tanh"},
     {"tanhshrink", Saves::X, 9, {}, "x - tanh(x). torch.nn.functional.tanhshrink"},
     {"silu", Saves::X, 11, {}, "x * sigmoid(x). torch.nn.functional.silu"},
+    {"mish", Saves::X, 28, {}, "x * tanh(log(1 + exp(x))). torch.nn.functional.mish"},
     {"gelu", Saves::X, 12, {}, "x * (1 + erf(x / sqrt 2)) / 2. torch.nn.functional.gelu"},
     {"gelu_tanh",
      Saves::X,

@@ -27,6 +27,7 @@ const std::vector<Row> kRows = {
     {"tanh"},
     {"tanhshrink"},
     {"silu"},
+    {"mish"},
     {"gelu"},
     {"gelu_tanh"},
     {"softplus", {1, 2}},

@@ -67,6 +67,11 @@ inline BluePrint silu(std::source_location where = std::source_location::current
   return layer("silu", {}, 1, where);
 }
 
+/// y = x * tanh(log(1 + exp(x))). Source: arXiv:1908.08681. Saves x.
+inline BluePrint mish(std::source_location where = std::source_location::current()) {
+  return layer("mish", {}, 1, where);
+}
+
 enum class GeluApproximation { NONE, TANH };
 /// NONE: y = x * (1 + erf(x / sqrt 2)) / 2. TANH: y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715
 /// x^3))) / 2.
