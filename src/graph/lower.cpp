@@ -67,6 +67,7 @@ void resolve_views(LoweredGraph& graph) {
       TR_ASSERT(view.bytes == owner.bytes);
       view.view_of = owner.view_of == kNoTensor ? source : owner.view_of;
       view.view_offset = owner.view_offset;
+      view.role = owner.role;
     }
     gone[n] = true;
   }
