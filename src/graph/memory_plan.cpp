@@ -49,7 +49,10 @@ int rounds_for(std::size_t num_transients) {
 Candidate choose(const LoweredGraph& graph, const std::vector<Transient>& transients,
                  const Reachability& closure, const PlanOptions& options) {
   const int rounds = options.reuse ? rounds_for(transients.size()) : 0;
-  if (!options.reuse || !options.add_edges || is_total_order(graph, closure)) {
+  if (is_total_order(graph, closure)) {  // one stream: the order of the nodes is all there is
+    return make_candidate(graph, transients, closure, options, 1, rounds);
+  }
+  if (!options.reuse || !options.add_edges) {
     return make_candidate(graph, transients, closure, options, UsableOrder::kNoEdges, rounds);
   }
   std::vector<Candidate> candidates;

@@ -40,10 +40,15 @@ class Placer {
     result.offsets.assign(transients_.size(), 0);
     placed_.clear();
     for (const int g : order) {
-      const std::int64_t base = lowest_free(g, result.offsets);
-      for (const auto& m : groups_[std::size_t(g)].members) {
-        result.offsets[std::size_t(m.transient)] = base + m.relative;
-        placed_.push_back(m.transient);
+      const PlaceGroup& group = groups_[std::size_t(g)];
+      const std::int64_t base = lowest_free(group, facts_[std::size_t(g)].bytes);
+      for (const auto& m : group.members) {
+        const std::int64_t offset = base + m.relative;
+        result.offsets[std::size_t(m.transient)] = offset;
+        const Placed placed{offset, offset + transients_[std::size_t(m.transient)].bytes, m.transient};
+        const auto later = std::upper_bound(placed_.begin(), placed_.end(), placed,
+                                            [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+        placed_.insert(later, placed);
       }
       result.peak = std::max(result.peak, base + facts_[std::size_t(g)].bytes);
     }
@@ -51,22 +56,26 @@ class Placer {
   }
 
  private:
-  std::int64_t lowest_free(int g, const std::vector<std::int64_t>& offsets) {
-    forbidden_.clear();  // (low, high): bases strictly between would overlap something
-    for (const auto& m : groups_[std::size_t(g)].members) {
-      const std::int64_t bytes = transients_[std::size_t(m.transient)].bytes;
-      for (const int other : placed_) {
-        if (!conflicts_.conflict(m.transient, other)) continue;
-        const std::int64_t at = offsets[std::size_t(other)] - m.relative;
-        const std::int64_t high = at + transients_[std::size_t(other)].bytes;
-        if (high > 0) forbidden_.emplace_back(at - bytes, high);
-      }
-    }
-    std::sort(forbidden_.begin(), forbidden_.end());
+  struct Placed {
+    std::int64_t begin, end;
+    int transient;
+  };
+
+  std::int64_t lowest_free(const PlaceGroup& group, std::int64_t extent) const {
     std::int64_t base = 0;
-    for (const auto& [low, high] : forbidden_) {
-      if (low >= base) break;
-      base = std::max(base, high);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Placed& other : placed_) {
+        if (other.begin >= base + extent) break;  // so do all further ones
+        if (other.end <= base) continue;
+        for (const auto& m : group.members) {
+          const std::int64_t begin = base + m.relative;
+          const std::int64_t end = begin + transients_[std::size_t(m.transient)].bytes;
+          if (other.begin >= end || other.end <= begin || !conflicts_.conflict(m.transient, other.transient)) continue;
+          base = other.end - m.relative;
+          moved = group.members.size() > 1;  // a shorter member may now meet what was passed: look again
+        }
+      }
     }
     return base;
   }
@@ -75,8 +84,7 @@ class Placer {
   const std::vector<PlaceGroup>& groups_;
   const Conflicts& conflicts_;
   std::vector<GroupFacts> facts_;
-  std::vector<int> placed_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> forbidden_;
+  std::vector<Placed> placed_;   // by begin
 };
 
 template <typename Key>
@@ -138,22 +146,24 @@ Conflicts::Conflicts(const std::vector<Transient>& transients, const UsableOrder
 PlacementResult place(const std::vector<Transient>& transients, const std::vector<PlaceGroup>& groups,
                       const Conflicts& conflicts, int rounds) {
   Placer placer(transients, groups, conflicts);
+  const std::int64_t live = live_bytes(transients, groups);
+  const std::int64_t target = live + live / 1024;  // what is left above is not worth a search
   PlacementResult best;
   std::vector<int> order;
   for (std::vector<int>& start : starting_orders(placer.facts())) {
+    if (!order.empty() && best.peak <= target) break;
     PlacementResult result = placer.place_in_order(start);
     if (!order.empty() && result.peak >= best.peak) continue;
     best = std::move(result);
     order = std::move(start);
   }
-  const std::int64_t target = live_bytes(transients, groups);
   PlacementResult current = best;
   for (int round = 0; round < rounds && best.peak > target; ++round) {
-    // Groups that reach above the target go to the front, in their order.
+    // What reaches the top goes to the front.
     std::stable_partition(order.begin(), order.end(), [&](int g) {
       const auto& m = groups[std::size_t(g)].members.front();
-      return current.offsets[std::size_t(m.transient)] - m.relative + placer.facts()[std::size_t(g)].bytes >=
-             current.peak;
+      const std::int64_t base = current.offsets[std::size_t(m.transient)] - m.relative;
+      return base + placer.facts()[std::size_t(g)].bytes >= current.peak;
     });
     current = placer.place_in_order(order);
     if (current.peak < best.peak) best = current;

@@ -70,12 +70,15 @@ class InPlace {
   /// True if the node touches `source` in a way that the in-place pairs of this output do not allow.
   bool read_otherwise(const LoweredNode& node, int out_index, int source, std::int64_t offset) const {
     if (transient_of(node.workspace) == source) return true;
+    const std::int64_t out_bytes = graph_.tensor(node.outputs[std::size_t(out_index)]).bytes;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (transient_of(node.inputs[i]) != source) continue;
       const std::pair<int, int> pair{out_index, int(i)};
       const bool allowed =
           std::find(node.in_place.begin(), node.in_place.end(), pair) != node.in_place.end();
-      if (!allowed || graph_.tensor(node.inputs[i]).view_offset != offset) return true;
+      const LoweredTensor& read = graph_.tensor(node.inputs[i]);
+      // A shorter view of the same bytes is read again and again (broadcast): not element by element.
+      if (!allowed || read.view_offset != offset || read.bytes < out_bytes) return true;
     }
     for (const int i : node.state_writes) {
       if (transient_of(node.inputs[std::size_t(i)]) == source) return true;
@@ -117,6 +120,7 @@ std::vector<Transient> collect_transients(const LoweredGraph& graph) {
 
 bool UsableOrder::before(const Transient& a, const Transient& b) const {
   if (a.last() >= b.writers.front()) return false;
+  if (distance_ != kNoEdges && b.writers.front() - a.last() >= distance_) return true;
   for (const int user : a.users) {
     for (const int writer : b.writers) {
       if (!before(user, writer)) return false;
