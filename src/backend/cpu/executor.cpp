@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/executor.h"
+
+#include <cstring>
+
+#include "backend/cpu/prepared_graph.h"
+#include "core/check.h"
+#include "core/cpu_info.h"
+#include "device/arena.h"
+
+namespace tr {
+namespace {
+
+/// A world of one: nothing to add, nobody to wait for.
+class SoloCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int world_size() const override { return 1; }
+  void all_reduce_sum(float*, std::int64_t) override {}
+  void all_reduce_max(std::int32_t*, std::int64_t) override {}
+  void barrier() override {}
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(const CompileResult& compiled, const ExecutorOptions& options)
+      : compiled_(compiled),
+        arena_(make_host_arena(compiled.memory.peak_bytes())),
+        pool_(options.num_threads > 0 ? options.num_threads : default_num_threads()) {
+    const cpu::LaunchContext context{
+        arena_->base(), &pool_, options.communicator != nullptr ? options.communicator : &solo_};
+    for (std::size_t i = 0; i < compiled.lowered.size(); ++i) {
+      const MemoryPlan& plan = compiled.memory.variants.at(i);
+      graphs_.push_back(std::make_unique<cpu::PreparedGraph>(compiled.lowered[i], plan, context));
+      collect_persistent(compiled.lowered[i], plan);
+    }
+  }
+
+  void bind_input(const std::string& field, const void* data) override {
+    for (const auto& graph : graphs_) graph->bind_input(field, data);
+  }
+
+  void run(int variant) override { graph_of(variant).run_all(); }
+
+  void run(int variant, GraphId id) override {
+    check_variant(variant);
+    const GraphAtlas::Entry& entry = compiled_.atlas.at(variant, id);
+    if (entry.lowered < 0) return;
+    for (const auto& [first, last] : entry.runs)
+      graphs_.at(std::size_t(entry.lowered))->run(first, last);
+  }
+
+  std::byte* persistent(const std::string& name) override {
+    const auto found = persistent_.find(name);
+    TR_CHECK(found != persistent_.end(), "executor: there is no persistent tensor '{}'", name);
+    return arena_->base() + found->second;
+  }
+
+  Tensor fetch(int variant, const std::string& name) override {
+    cpu::PreparedGraph& prepared = graph_of(variant);
+    const LoweredGraph& graph = prepared.graph();
+    for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
+      const LoweredTensor& tensor = graph.tensors[id];
+      if (tensor.name != name) continue;
+      if (!is_persistent(tensor.role)) prepared.run_for(TensorId(id));
+      Tensor copy(tensor.type.shape, tensor.type.dtype);
+      std::memcpy(copy.raw(), prepared.address(TensorId(id)), copy.num_bytes());
+      return copy;
+    }
+    throw_as<InvalidArgument>("fetch: variant {} has no tensor '{}'", variant, name);
+  }
+
+  std::int64_t arena_bytes() const override { return arena_->num_bytes(); }
+
+  void set_profiling(bool on) override {
+    for (const auto& graph : graphs_) graph->set_profiling(on);
+  }
+  std::map<std::string, double> node_seconds(int variant) const override {
+    return graph_of(variant).take_node_seconds();
+  }
+
+ private:
+  void check_variant(int variant) const {
+    TR_CHECK(variant >= 0 && std::size_t(variant) < compiled_.atlas.num_variants(),
+             "executor: variant is {}, there are {}", variant, compiled_.atlas.num_variants());
+  }
+  cpu::PreparedGraph& graph_of(int variant) const {
+    check_variant(variant);
+    return *graphs_.at(std::size_t(compiled_.atlas.whole(variant)));
+  }
+
+  void collect_persistent(const LoweredGraph& graph, const MemoryPlan& plan) {
+    for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
+      const LoweredTensor& tensor = graph.tensors[id];
+      if (is_persistent(tensor.role) && plan.offsets[id] >= 0) {
+        persistent_.emplace(tensor.name, plan.offsets[id]);
+      }
+    }
+  }
+
+  const CompileResult& compiled_;
+  SoloCommunicator solo_;
+  std::unique_ptr<Arena> arena_;
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<cpu::PreparedGraph>> graphs_;  // by lowered graph
+  std::map<std::string, std::int64_t, std::less<>> persistent_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_cpu_executor(const CompileResult& compiled,
+                                            const ExecutorOptions& options) {
+  require_supported_cpu();
+  return std::make_unique<CpuExecutor>(compiled, options);
+}
+
+}  // namespace tr

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/packing.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tr::cpu {
+namespace {
+
+/// dst[k * width + i] = src[i * ld + k] for an 8 x 8 block.
+inline void transpose_8x8(const float* src, std::int64_t ld, std::int64_t width, float* dst) {
+  __m256 r[8], t[8];
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * ld);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(dst + i * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(dst + (i + 4) * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
+}
+
+inline void transpose_4x4(const float* src, std::int64_t ld, std::int64_t width, float* dst) {
+  __m128 r0 = _mm_loadu_ps(src), r1 = _mm_loadu_ps(src + ld);
+  __m128 r2 = _mm_loadu_ps(src + 2 * ld), r3 = _mm_loadu_ps(src + 3 * ld);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(dst, r0);
+  _mm_storeu_ps(dst + width, r1);
+  _mm_storeu_ps(dst + 2 * width, r2);
+  _mm_storeu_ps(dst + 3 * width, r3);
+}
+
+void zero_rest(std::int64_t count, std::int64_t num_k, std::int64_t width, float* dst) {
+  if (count == width) return;
+  for (std::int64_t k = 0; k < num_k; ++k) {
+    std::fill(dst + k * width + count, dst + (k + 1) * width, 0.0f);
+  }
+}
+
+}  // namespace
+
+void pack_transposed(const float* src, std::int64_t ld, std::int64_t count, std::int64_t num_k,
+                     std::int64_t width, float* dst) {
+  const std::int64_t whole_k = num_k / 8 * 8;
+  for (std::int64_t k = 0; k < whole_k; k += 8) {
+    std::int64_t i = 0;
+    for (; i + 8 <= count; i += 8) transpose_8x8(src + i * ld + k, ld, width, dst + k * width + i);
+    for (; i + 4 <= count; i += 4) {
+      transpose_4x4(src + i * ld + k, ld, width, dst + k * width + i);
+      transpose_4x4(src + i * ld + k + 4, ld, width, dst + (k + 4) * width + i);
+    }
+    for (; i < count; ++i) {
+      for (std::int64_t j = k; j < k + 8; ++j) dst[j * width + i] = src[i * ld + j];
+    }
+  }
+  for (std::int64_t k = whole_k; k < num_k; ++k) {
+    for (std::int64_t i = 0; i < count; ++i) dst[k * width + i] = src[i * ld + k];
+  }
+  zero_rest(count, num_k, width, dst);
+}
+
+void pack_rows(const float* src, std::int64_t ld, std::int64_t count, std::int64_t num_k,
+               std::int64_t width, float* dst) {
+  for (std::int64_t k = 0; k < num_k; ++k) {
+    std::memcpy(dst + k * width, src + k * ld, std::size_t(count) * sizeof(float));
+  }
+  zero_rest(count, num_k, width, dst);
+}
+
+}  // namespace tr::cpu

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/prepared_graph.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/format.h"
+
+namespace tr::cpu {
+namespace {
+
+const KernelDef& kernel_named(const LoweredNode& node) {
+  for (const KernelDef* kernel : kernels_of(node.op, DeviceKind::CPU)) {
+    if (kernel->name == node.kernel) return *kernel;
+  }
+  throw_as<InternalError>("{}: {} was lowered to kernel '{}', which does not exist", node.layer,
+                          node.op, node.kernel);
+}
+
+std::string described(const LoweredNode& node) {
+  std::string text = node.layer.empty() ? node.op : fmt::format("{} ({})", node.layer, node.op);
+  if (!node.where.empty()) text += fmt::format(", built at {}", node.where);
+  return text;
+}
+
+}  // namespace
+
+PreparedGraph::PreparedGraph(const LoweredGraph& graph, const MemoryPlan& plan,
+                             const LaunchContext& context)
+    : graph_(graph) {
+  place_tensors(plan, context.arena);
+  launches_.reserve(graph.nodes.size());
+  for (const LoweredNode& node : graph.nodes) launches_.push_back(make_launch(node, context));
+  // Set last: the addresses of the vectors are final now.
+  for (Launch& launch : launches_) launch.args.pointers_ = pointers_.data();
+}
+
+void PreparedGraph::place_tensors(const MemoryPlan& plan, std::byte* arena) {
+  TR_ASSERT(plan.offsets.size() == graph_.tensors.size());
+  pointers_.resize(graph_.tensors.size(), nullptr);
+  for (std::size_t id = 0; id < graph_.tensors.size(); ++id) {
+    if (plan.offsets[id] >= 0) pointers_[id] = arena + plan.offsets[id];
+    const LoweredTensor& tensor = graph_.tensors[id];
+    const TensorId owner = tensor.view_of == kNoTensor ? TensorId(id) : tensor.view_of;
+    const LoweredTensor& whole = graph_.tensor(owner);
+    if (whole.role == Role::INPUT)
+      fields_[whole.name].push_back({TensorId(id), tensor.view_offset});
+  }
+}
+
+std::int32_t PreparedGraph::slot_of(const LoweredNode& node, TensorId tensor) const {
+  if (tensor == kNoTensor) return -1;
+  if (pointers_.at(std::size_t(tensor)) == nullptr && graph_.tensor(tensor).bytes > 0) {
+    throw_as<InternalError>("{}: tensor '{}' has no place in memory", described(node),
+                            graph_.tensor(tensor).name);
+  }
+  return tensor;
+}
+
+PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
+                                                 const LaunchContext& context) const {
+  Launch launch;
+  launch.kernel = &kernel_named(node);
+  KernelArgs& args = launch.args;
+  args.attrs_ = &node.attrs;
+  const auto add = [&](TensorId id, std::vector<TensorType>& types,
+                       std::vector<std::int32_t>& slots) {
+    types.push_back(id == kNoTensor ? TensorType{} : graph_.tensor(id).type);
+    slots.push_back(slot_of(node, id));
+  };
+  for (const TensorId id : node.inputs) add(id, args.in_types_, args.in_slots_);
+  for (const TensorId id : node.outputs) add(id, args.out_types_, args.out_slots_);
+  args.workspace_slot_ = slot_of(node, node.workspace);
+  if (node.workspace != kNoTensor) args.workspace_bytes_ = graph_.tensor(node.workspace).bytes;
+  args.pool_ = context.pool;
+  args.communicator_ = context.communicator;
+  if (launch.kernel->prepare) {
+    const KernelQuery query{node.attrs, args.in_types_, args.out_types_};
+    launch.prepared = launch.kernel->prepare(query, context.pool->num_threads());
+  }
+  return launch;
+}
+
+void PreparedGraph::run_kernel(const Launch& launch) {
+  if (launch.prepared) {
+    launch.prepared->run(launch.args);
+  } else {
+    launch.kernel->launch(launch.args);
+  }
+}
+
+void PreparedGraph::run_node(std::size_t index) {
+  Launch& launch = launches_[index];
+  if (!profiling_) {
+    run_kernel(launch);
+    return;
+  }
+  const Stopwatch watch;
+  run_kernel(launch);
+  launch.seconds += watch.seconds();
+}
+
+void PreparedGraph::run(int first, int last) {
+  int node = first;
+  try {
+    for (; node < last; ++node) run_node(std::size_t(node));
+  } catch (const std::exception& error) {
+    throw_as<DeviceError>("{} failed: {}", described(graph_.nodes[std::size_t(node)]),
+                          error.what());
+  }
+}
+
+void PreparedGraph::run_for(TensorId tensor) {
+  std::vector<bool> wanted(graph_.tensors.size(), false);
+  const auto want = [&](TensorId id) {
+    if (id == kNoTensor) return;
+    const TensorId owner = graph_.tensor(id).view_of;
+    wanted[std::size_t(owner == kNoTensor ? id : owner)] = true;
+  };
+  want(tensor);
+  std::vector<int> needed;
+  for (int i = int(graph_.nodes.size()) - 1; i >= 0; --i) {
+    const LoweredNode& node = graph_.nodes[std::size_t(i)];
+    const bool writes = std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
+      return id != kNoTensor && wanted[std::size_t(id)];
+    });
+    if (!writes) continue;
+    needed.push_back(i);
+    // Persistent inputs hold what the last run left; only transient ones are made again.
+    for (const TensorId id : node.inputs) {
+      if (id != kNoTensor && !is_persistent(graph_.tensor(id).role)) want(id);
+    }
+  }
+  for (auto node = needed.rbegin(); node != needed.rend(); ++node) run(*node, *node + 1);
+}
+
+void PreparedGraph::bind_input(const std::string& field, const void* data) {
+  const auto found = fields_.find(field);
+  if (found == fields_.end()) return;
+  for (const BoundView& view : found->second) {
+    pointers_[std::size_t(view.tensor)] =
+        const_cast<std::byte*>(static_cast<const std::byte*>(data)) + view.offset;
+  }
+}
+
+std::map<std::string, double> PreparedGraph::take_node_seconds() {
+  std::map<std::string, double> seconds;
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    const LoweredNode& node = graph_.nodes[i];
+    seconds[fmt::format("{:03} {} {}", i, node.op, node.layer)] =
+        std::exchange(launches_[i].seconds, 0.0);
+  }
+  return seconds;
+}
+
+}  // namespace tr::cpu
