@@ -2,7 +2,9 @@
 // From a request to everything that steps need: the model is checked first, then data, then all is compiled.
 #include <algorithm>
 
-#include "algo/specs.h"
+#include "algo/loss_spec.h"
+#include "algo/optimizer_spec.h"
+#include "algo/schedule.h"
 #include "core/check.h"
 #include "core/format.h"
 #include "core/log.h"
@@ -149,10 +151,8 @@ void announce(const CompiledRun& run) {
     log_info("no effect here: {}", note);
   }
   const TrainOptions& train = run.config.train;
-  if (train.scheduler.warmup_epochs > train.total_epochs) {
-    log_info("warmup is {} epochs, the run has {}: it is cut to them", train.scheduler.warmup_epochs,
-             train.total_epochs);
-  }
+  const std::string notice = schedule_notice(train.scheduler, train.total_epochs);
+  if (!notice.empty()) log_info("{}", notice);
 }
 
 }  // namespace
@@ -196,6 +196,7 @@ std::vector<data::StreamPhase> plan_phases(const TrainOptions& options, bool has
 CompiledRun compile_run(const RunRequest& request) {
   CompiledRun run;
   run.config = request.config;
+  run.tuning = request.tuning;
   validate(run.config);
   TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
   run.device = resolve_device(run.config.global.values().device);
@@ -226,8 +227,8 @@ CompiledRun compile_run(const RunRequest& request) {
   CompileRequest compile_request;
   compile_request.model = request.model;
   compile_request.sample_fields = run.train_fields;
-  compile_request.loss = make_loss_spec(run.config.train.loss);
-  compile_request.optimizer = make_optimizer_spec(run.config.train.optimizer);
+  compile_request.loss = loss_spec(run.config.train.loss);
+  compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
   compile_request.graph = graph_options(run.config, run.batches);
   compile_request.variants = run.variants.keys();
   run.classification = compile_request.loss.classification;

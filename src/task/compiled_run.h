@@ -21,6 +21,7 @@ struct RunRequest {
   DatasetPair data;             // empty: the named set of the configuration
   bool has_data = false;
   bool train = true;            // false: only to evaluate and predict
+  TuningTable tuning;           // measured choices of the run that is continued
 };
 
 /// Everything that compile() decides; constant afterwards, shared by all ranks.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "algo/initialise.h"
+#include "algo/fill_param.h"
 #include "core/check.h"
 #include "core/format.h"
 #include "core/log.h"
@@ -99,7 +99,9 @@ void ModelState::set_param(int param, const Tensor& memory, bool average_too) {
 void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale) {
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
-    set_param(p, initial_value(about, initializer, seed), true);
+    Tensor value(about.spec.type.shape, about.spec.type.dtype);
+    fill_param(about.spec, about.name, initializer, seed, value);
+    set_param(p, value, true);
   }
   if (has_persistent("segments")) {
     const std::vector<Segment>& segments = compiled_.memory.segments;

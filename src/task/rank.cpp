@@ -78,9 +78,8 @@ void Rank::sync_rows() {
 
 double Rank::fill_row(const data::Batch& batch) {
   const std::int64_t row = row_ % capacity_;
-  const double rate = lr_at(run_.config.train.scheduler,
-                            {.epoch = batch.phase.epoch, .step = batch.step, .steps_per_epoch = run_.train_steps,
-                             .total_epochs = run_.config.train.total_epochs});
+  const double rate = lr_at(run_.config.train.scheduler, batch.phase.epoch * run_.train_steps + batch.step,
+                            run_.train_steps, run_.config.train.total_epochs);
   const Optimizer& optimizer = run_.config.train.optimizer;
   float* floats = step_floats_ + row * table_columns_;
   floats[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;

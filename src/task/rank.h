@@ -73,6 +73,9 @@ class Rank {
   Totals eval_step();
   Totals eval_step(data::Loader& loader);
 
+  /// Lets the graphs read this batch.
+  void bind(const data::Batch& batch);
+
   data::LoaderStats loader_stats();
   /// Ends what other ranks wait for, after an exception.
   void abandon();
@@ -80,7 +83,7 @@ class Rank {
  private:
   /// The step table's row of this micro-batch; returns the learning rate.
   double fill_row(const data::Batch& batch);
-  void bind(const data::Batch& batch);
+
   Totals read_result(const float* row, const data::Batch& batch) const;
   StepOutcome gather(StepOutcome mine, bool stop);
 

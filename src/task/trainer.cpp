@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/trainer.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/format.h"
+#include "core/log.h"
+#include "dist/local.h"
+#include "graph/step_tables.h"
+#include "renaissance/task/progress.h"
+#include "task/signals.h"
+
+namespace tr {
+
+namespace {
+
+constexpr std::int64_t kMaxSkippedInRow = 20;  // steps, at loss scale 1
+
+std::vector<std::unique_ptr<Communicator>> make_communicators(int world_size) {
+  if (world_size > 1) return dist::make_local(world_size);
+  std::vector<std::unique_ptr<Communicator>> one;
+  one.push_back(dist::make_single());
+  return one;
+}
+
+}  // namespace
+
+Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed)
+    : run_(std::move(run)), board_(run_.batches.world_size), digest_(model_digest(run_.compiled.arch)) {
+  const TrainOptions& options = run_.config.train;
+  // Files first: an unwritable place is to be known before memory is taken.
+  if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir, options.checkpoint_keep);
+  if (!options.best_weights_path.empty()) AtomicFile probe(options.best_weights_path);
+  if (!options.log_file.empty()) log_ = MetricsLog(options.log_file, options.log_every);
+
+  auto communicators = make_communicators(run_.batches.world_size);
+  for (int r = 0; r < run_.batches.world_size; ++r) {
+    ranks_.push_back(std::make_unique<Rank>(run_, r, std::move(communicators[std::size_t(r)]), board_));
+    const float scale = run_.config.global.values().low_dtype == DType::FP16 ? options.loss_scale : 1.0f;
+    ranks_.back()->state().initialise(options.initializer, run_.config.global.values().seed, scale);
+  }
+  if (resumed) {
+    restore(*resumed);
+  } else if (!options.load_weights.empty()) {
+    const SafetensorsFile file = load_safetensors(options.load_weights);
+    for (auto& rank : ranks_) rank->state().load_weights(file, options.load_strict, options.load_weights);
+  }
+  log_.config(to_json(run_.config).dump());
+  if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
+}
+
+void Trainer::restore(const CheckpointFolder::Found& found) {
+  SavedState saved = state_from_json(found.checkpoint.state, found.path);
+  TR_CHECK(saved.model_digest == digest_, "{}: the checkpoint is of another model", found.path);
+  const std::vector<std::string> differences = numeric_differences(saved.config, run_.config);
+  TR_CHECK(differences.empty(), "{}: the run was made with other settings, so it cannot be continued: {}",
+           found.path, fmt::join(differences, "; "));
+  const SafetensorsFile file{found.checkpoint.tensors, {}};
+  for (auto& rank : ranks_) rank->state().restore(file);
+  progress_ = std::move(saved.state);
+  last_checkpoint_ = found.path;
+  const bool more_epochs = std::size_t(progress_.phase) < run_.phases.size();
+  if (progress_.finished && more_epochs && run_.config.train.early_stop_top1 == 0) progress_.finished = false;
+  log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
+           progress_.finished ? "the run had finished"
+                              : fmt::format("going on in epoch {}", progress_.history.size() + 1));
+}
+
+std::int64_t Trainer::arena_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& rank : ranks_) bytes += rank->executor().arena_bytes();
+  return bytes;
+}
+
+bool Trainer::stop_requested() const {
+  return cancel_.load(std::memory_order_relaxed) || (folder_ && SignalGuard::received() != 0);
+}
+
+TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks) {
+  TR_CHECK(run_.data.train, "run: the task was compiled without a training set");
+  TR_CHECK(!broken_, "run: a former run of this task ended with an error; make a new task");
+  const Stopwatch total;
+  if (progress_.finished) return make_result(total.seconds());
+  const SignalGuard guard(folder_.has_value());
+  cancel_ = false;
+  interrupted_ = false;
+  broken_ = true;  // until the loop ends well
+  task_ = &task;
+  callbacks_ = &callbacks;
+  for (auto& rank : ranks_) rank->open_stream(progress_.phase, progress_.step);
+  meter_ = std::make_unique<ProgressMeter>(ProgressMeter::Frame{
+      run_.config.train.total_epochs, run_.train_steps, arena_bytes(), run_.config.train.metrics});
+  try {
+    while (std::size_t(progress_.phase) < run_.phases.size() && !progress_.finished && !interrupted_) {
+      if (run_.phases[std::size_t(progress_.phase)].split == data::Split::TRAIN) {
+        train_phase();
+      } else {
+        validate_phase();
+      }
+    }
+    if (interrupted_ && folder_) write_checkpoint(false);
+  } catch (...) {
+    meter_.reset();
+    for (auto& rank : ranks_) rank->close_stream();
+    throw;
+  }
+  meter_.reset();
+  for (auto& rank : ranks_) rank->close_stream();
+  broken_ = false;
+  const TrainingResult result = make_result(total.seconds());
+  log_.result(result);
+  return result;
+}
+
+void Trainer::train_phase() {
+  meter_->begin_epoch(progress_.epoch.epoch, progress_.step);
+  ranks_.front()->loader_stats();  // from here on
+  const Stopwatch watch;
+  const std::int64_t first = progress_.step;
+  const bool alone = ranks_.size() == 1;
+  for_each_rank(ranks_, [&](Rank& rank) {
+    const bool lead = rank.index() == 0;
+    for (std::int64_t step = first; step < run_.train_steps; ++step) {
+      if (alone && stop_requested()) break;
+      const StepOutcome outcome = rank.train_step(lead && stop_requested());
+      if (lead) after_step(step, outcome);
+      if (outcome.stop) break;
+    }
+  });
+  progress_.train_seconds += watch.seconds();
+  progress_.epoch.data_wait_ms += ranks_.front()->loader_stats().wait_ms;
+  if (progress_.step < run_.train_steps) {
+    interrupted_ = true;
+    return;
+  }
+  if (progress_.epoch_totals.samples == 0) {
+    fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps, progress_.epoch.epoch));
+  }
+  ++progress_.phase;
+  progress_.step = 0;
+  EpochRecord& record = progress_.epoch;
+  const Totals totals = progress_.epoch_totals;
+  record.train_loss = totals.mean_loss();
+  if (run_.classification) record.train_top1 = double(totals.top1) / double(totals.samples);
+  const std::int64_t images = run_.sizes.drop_last ? run_.train_steps * run_.batches.global : run_.sizes.train;
+  record.images_per_s = double(images) / std::max(1e-9, progress_.train_seconds);
+  progress_.all_train_seconds += progress_.train_seconds;
+  const bool validated_next = std::size_t(progress_.phase) < run_.phases.size() &&
+                              run_.phases[std::size_t(progress_.phase)].split == data::Split::VAL;
+  if (!validated_next) end_epoch();
+}
+
+void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
+  progress_.step = step + 1;
+  ++progress_.total_steps;
+  progress_.epoch.lr = outcome.lr;
+  progress_.train_images += outcome.totals.samples;
+  if (outcome.skipped) {
+    ++progress_.epoch.skipped_steps;
+    refuse_endless_skipping(outcome);
+  } else {
+    progress_.epoch_totals.add(outcome.totals);
+  }
+  meter_->add_step(progress_.step, outcome, progress_.epoch_totals);
+  log_.step(progress_.total_steps, progress_.epoch.epoch, outcome);
+  if (callbacks_->on_step) {
+    callbacks_->on_step(*task_, progress_.total_steps, outcome.totals.mean_loss(), outcome.lr);
+  }
+  const int every = run_.config.train.checkpoint_every_steps;
+  if (every > 0 && progress_.total_steps % every == 0 && progress_.step < run_.train_steps) write_checkpoint(false);
+}
+
+void Trainer::refuse_endless_skipping(const StepOutcome& outcome) {
+  if (outcome.loss_scale > 1) return;
+  const std::int64_t in_row = state().persistent<std::int64_t>("counters")[kCounterSkippedInRow];
+  if (in_row < kMaxSkippedInRow) return;
+  fail_not_finite(fmt::format("{} steps in a row were skipped at loss scale 1 (epoch {}, step {})", in_row,
+                              progress_.epoch.epoch, progress_.step));
+}
+
+void Trainer::fail_not_finite(const std::string& what) {
+  // The steps changed nothing, so the last batch shows the fault again.
+  const std::string where = ranks_.size() == 1 ? find_nan() : "";
+  throw_as<InvalidArgument>("{}: the gradient is not finite{}{}", what, where.empty() ? "" : "; first not finite: ",
+                            where);
+}
+
+Totals Trainer::evaluate_streams(bool own_loader) {
+  std::vector<Totals> parts(ranks_.size());
+  for_each_rank(ranks_, [&](Rank& rank) {
+    std::unique_ptr<data::Loader> own;
+    if (own_loader) {
+      data::LoaderConfig config = run_.loader_config(rank.index());
+      config.train.dataset = nullptr;
+      own = std::make_unique<data::Loader>(std::move(config), [](std::int64_t i) {
+        return i == 0 ? std::optional(data::StreamPhase{data::Split::VAL, 0}) : std::nullopt;
+      });
+      rank.sync_rows();
+    }
+    for (std::int64_t step = 0; step < run_.val_steps; ++step) {
+      if (!own_loader && stop_requested()) break;
+      parts[std::size_t(rank.index())].add(own ? rank.eval_step(*own) : rank.eval_step());
+    }
+  });
+  Totals sum;
+  for (const Totals& part : parts) sum.add(part);
+  return sum;
+}
+
+void Trainer::validate_phase() {
+  meter_->begin_validation();
+  const Totals totals = evaluate_streams(false);
+  if (totals.samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
+    interrupted_ = true;
+    return;
+  }
+  progress_.epoch.val_loss = totals.mean_loss();
+  if (run_.classification) {
+    progress_.epoch.top1 = double(totals.top1) / double(totals.samples);
+    progress_.epoch.top5 = double(totals.top5) / double(totals.samples);
+  }
+  ++progress_.phase;
+  end_epoch();
+}
+
+bool Trainer::is_new_best(const EpochRecord& record) {
+  const bool validated = record.top1 >= 0 || record.val_loss >= 0;
+  if (!validated) return false;
+  const bool by_accuracy = run_.classification;
+  const bool better = progress_.best_epoch < 0 || (by_accuracy ? record.top1 > progress_.best_top1
+                                                               : record.val_loss < progress_.best_loss);
+  if (!better) return false;
+  progress_.best_epoch = record.epoch;
+  progress_.best_top1 = std::max(0.0, record.top1);
+  progress_.best_top5 = std::max(0.0, record.top5);
+  progress_.best_loss = record.val_loss;
+  return true;
+}
+
+void Trainer::end_epoch() {
+  const TrainOptions& options = run_.config.train;
+  const EpochRecord record = progress_.epoch;
+  progress_.history.push_back(record);
+  const bool best = is_new_best(record);
+  const bool reached = options.early_stop_top1 > 0 && record.top1 >= options.early_stop_top1;
+  progress_.finished = reached || std::size_t(progress_.phase) >= run_.phases.size();
+  progress_.epoch = EpochRecord{.epoch = record.epoch + 1};
+  progress_.epoch_totals = {};
+  progress_.train_seconds = 0;
+  meter_->end_epoch(record);
+  log_.epoch(record);
+  if (best && !options.best_weights_path.empty()) {
+    const WeightKind kind = run_.ema() ? WeightKind::EMA : WeightKind::CURRENT;
+    save_safetensors(options.best_weights_path, {state().weights(kind), {}});
+  }
+  const bool due = record.epoch % options.checkpoint_every == 0 || progress_.finished || best;
+  if (folder_ && due) write_checkpoint(best);
+  if (callbacks_->on_epoch) callbacks_->on_epoch(*task_, record);
+  if (!progress_.finished && stop_requested()) interrupted_ = true;
+}
+
+void Trainer::write_checkpoint(bool best) {
+  Checkpoint checkpoint{progress_.to_json(run_.config, digest_, run_.tuning), state().snapshot()};
+  last_checkpoint_ = folder_->write(progress_.total_steps, checkpoint);
+  if (best) folder_->mark_best(last_checkpoint_);
+}
+
+TrainingResult Trainer::make_result(double seconds) {
+  TrainingResult result;
+  result.best_top1 = progress_.best_top1;
+  result.best_top5 = progress_.best_top5;
+  result.best_epoch = progress_.best_epoch;
+  result.history = progress_.history;
+  const double trained = progress_.all_train_seconds + progress_.train_seconds;
+  result.images_per_s = trained > 0 ? double(progress_.train_images) / trained : 0;
+  result.total_s = seconds;
+  result.peak_bytes = arena_bytes();
+  result.weights_sha256 = state().weights_sha256();
+  result.tuning_sha256 = run_.tuning.hash();
+  result.cancelled = interrupted_;
+  result.log_path = log_.path();
+  result.checkpoint_path = last_checkpoint_;
+  return result;
+}
+
+EvalResult Trainer::evaluate() {
+  TR_CHECK(run_.data.val, "evaluate: the data have no validation set");
+  const Totals totals = evaluate_streams(true);
+  EvalResult result{.loss = totals.mean_loss(), .num_samples = totals.samples};
+  if (run_.classification) {
+    result.top1 = double(totals.top1) / double(totals.samples);
+    result.top5 = double(totals.top5) / double(totals.samples);
+  }
+  return result;
+}
+
+}  // namespace tr
