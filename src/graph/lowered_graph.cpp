@@ -40,8 +40,8 @@ std::string node_line(const LoweredGraph& graph, std::size_t index) {
   std::vector<std::string> inputs, outputs;
   for (const TensorId id : n.inputs) inputs.push_back(tensor_label(graph, id));
   for (const TensorId id : n.outputs) outputs.push_back(tensor_label(graph, id));
-  std::string line = fmt::format("  {:>4} s{} {:<10} {}.{} {}({}) -> ({})", index, n.stream,
-                                 name_of(n.label), n.layer, n.op, n.attrs.text(),
+  std::string line = fmt::format("  {:>4} s{} {:<10} {}.{}{}({}) -> ({})", index, n.stream,
+                                 name_of(n.label), n.layer, n.op, n.attrs.values().empty() ? "" : n.attrs.text(),
                                  fmt::join(inputs, ", "), fmt::join(outputs, ", "));
   if (!n.kernel.empty()) line += fmt::format(" kernel {}", n.kernel);
   if (n.workspace != kNoTensor) line += fmt::format(" workspace {}", graph.tensor(n.workspace).bytes);
