@@ -141,12 +141,17 @@ void Trainer::train_phase() {
   if (progress_.epoch_totals.samples == 0) {
     fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps, progress_.epoch.epoch));
   }
+  end_training_of_epoch();
+}
+
+void Trainer::end_training_of_epoch() {
   ++progress_.phase;
   progress_.step = 0;
   EpochRecord& record = progress_.epoch;
-  const Totals totals = progress_.epoch_totals;
-  record.train_loss = totals.mean_loss();
-  if (run_.classification) record.train_top1 = double(totals.top1) / double(totals.samples);
+  record.train_loss = progress_.epoch_totals.mean_loss();
+  if (run_.classification) {
+    record.train_top1 = double(progress_.epoch_totals.top1) / double(progress_.epoch_totals.samples);
+  }
   const std::int64_t images = run_.sizes.drop_last ? run_.train_steps * run_.batches.global : run_.sizes.train;
   record.images_per_s = double(images) / std::max(1e-9, progress_.train_seconds);
   progress_.all_train_seconds += progress_.train_seconds;
@@ -190,7 +195,7 @@ void Trainer::fail_not_finite(const std::string& what) {
                             where);
 }
 
-Totals Trainer::evaluate_streams(bool own_loader) {
+EvalResult Trainer::evaluate_streams(bool own_loader) {
   std::vector<Totals> parts(ranks_.size());
   for_each_rank(ranks_, [&](Rank& rank) {
     std::unique_ptr<data::Loader> own;
@@ -207,23 +212,33 @@ Totals Trainer::evaluate_streams(bool own_loader) {
       parts[std::size_t(rank.index())].add(own ? rank.eval_step(*own) : rank.eval_step());
     }
   });
-  Totals sum;
-  for (const Totals& part : parts) sum.add(part);
-  return sum;
+  EvalResult result;
+  double loss_sum = 0, top1 = 0, top5 = 0;
+  for (const Totals& part : parts) {
+    loss_sum += part.loss_sum;
+    top1 += double(part.top1);
+    top5 += double(part.top5);
+    result.num_samples += part.samples;
+  }
+  const double samples = double(std::max<std::int64_t>(1, result.num_samples));
+  result.loss = loss_sum / samples;
+  if (run_.classification) {
+    result.top1 = top1 / samples;
+    result.top5 = top5 / samples;
+  }
+  return result;
 }
 
 void Trainer::validate_phase() {
   meter_->begin_validation();
-  const Totals totals = evaluate_streams(false);
-  if (totals.samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
+  const EvalResult result = evaluate_streams(false);
+  if (result.num_samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
     interrupted_ = true;
     return;
   }
-  progress_.epoch.val_loss = totals.mean_loss();
-  if (run_.classification) {
-    progress_.epoch.top1 = double(totals.top1) / double(totals.samples);
-    progress_.epoch.top5 = double(totals.top5) / double(totals.samples);
-  }
+  progress_.epoch.val_loss = result.loss;
+  progress_.epoch.top1 = result.top1;
+  progress_.epoch.top5 = result.top5;
   ++progress_.phase;
   end_epoch();
 }
@@ -290,13 +305,7 @@ TrainingResult Trainer::make_result(double seconds) {
 
 EvalResult Trainer::evaluate() {
   TR_CHECK(run_.data.val, "evaluate: the data have no validation set");
-  const Totals totals = evaluate_streams(true);
-  EvalResult result{.loss = totals.mean_loss(), .num_samples = totals.samples};
-  if (run_.classification) {
-    result.top1 = double(totals.top1) / double(totals.samples);
-    result.top5 = double(totals.top5) / double(totals.samples);
-  }
-  return result;
+  return evaluate_streams(true);
 }
 
 }  // namespace tr

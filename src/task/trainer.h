@@ -38,6 +38,7 @@ class Trainer {
  private:
   void restore(const CheckpointFolder::Found& found);
   void train_phase();
+  void end_training_of_epoch();
   void after_step(std::int64_t step, const StepOutcome& outcome);
   void refuse_endless_skipping(const StepOutcome& outcome);
   [[noreturn]] void fail_not_finite(const std::string& what);
@@ -46,7 +47,8 @@ class Trainer {
   bool is_new_best(const EpochRecord& record);
   bool stop_requested() const;
   void write_checkpoint(bool best);
-  Totals evaluate_streams(bool own_loader);
+  /// One pass over the validation set; with own_loader not by run()'s stream.
+  EvalResult evaluate_streams(bool own_loader);
   TrainingResult make_result(double seconds);
   /// Feeds the last training batch again, and calls `body` with its variant.
   void with_last_batch(const std::function<void(int variant)>& body);
