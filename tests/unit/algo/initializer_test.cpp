@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "renaissance/algo/initializer.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "algo/fill_param.h"
+#include "renaissance/core/error.h"
+#include "support/throws.h"
+
+namespace tr::test {
+namespace {
+
+const ParamSpec kFc{.name = "weight", .type = {Shape{200, 500}}, .fan_in = 500, .fan_out = 200};
+const ParamSpec kConv{
+    .name = "weight", .type = {Shape{64, 3, 3, 32}}, .fan_in = 288, .fan_out = 576};
+
+std::vector<float> values(const ParamSpec& spec, const Initializer& init,
+                          const std::string& name = "0.weight", std::uint64_t seed = 7) {
+  Tensor out(spec.type.shape, DType::FP32);
+  fill_param(spec, name, init, seed, out);
+  return {out.values<float>().begin(), out.values<float>().end()};
+}
+
+struct Moments {
+  double mean = 0, std = 0, kurtosis = 0, largest = 0;
+};
+
+Moments moments_of(const std::vector<float>& x) {
+  Moments m;
+  for (const float v : x)
+    m.mean += v / double(x.size()), m.largest = std::max(m.largest, double(std::abs(v)));
+  double second = 0, fourth = 0;
+  for (const float v : x) {
+    const double d = v - m.mean;
+    second += d * d / double(x.size()), fourth += d * d * d * d / double(x.size());
+  }
+  m.std = std::sqrt(second);
+  m.kurtosis = fourth / (second * second);
+  return m;
+}
+
+/// Mean 0 and the standard deviation to five standard errors; the kurtosis tells the distributions
+/// apart (uniform 1.8, normal 3, normal cut at 2 standard deviations 2.36).
+void expect_distribution(const std::vector<float>& x, double std, double kurtosis) {
+  const Moments m = moments_of(x);
+  const double n = double(x.size());
+  EXPECT_NEAR(m.mean, 0, 5 * std / std::sqrt(n));
+  EXPECT_NEAR(m.std / std, 1, 5 * std::sqrt((kurtosis - 1) / (4 * n)));
+  EXPECT_NEAR(m.kurtosis, kurtosis, 5 * std::sqrt(96 / n));
+}
+
+TEST(InitializerTest, DefaultIsKaimingUniformWithoutSlope) {
+  for (const ParamSpec* spec : {&kFc, &kConv}) {
+    const std::vector<float> x = values(*spec, Initializer());
+    const double bound = std::sqrt(2.0) * std::sqrt(3.0 / double(spec->fan_in));
+    expect_distribution(x, bound / std::sqrt(3.0), 1.8);
+    EXPECT_LE(moments_of(x).largest, bound * (1 + 1e-7));
+    EXPECT_GT(moments_of(x).largest, bound * 0.999);
+  }
+}
+
+TEST(InitializerTest, KindsHaveTheirDistributions) {
+  const double fan_in = 500, fan_out = 200;
+  expect_distribution(values(kFc, Initializer().fc(InitKind::KAIMING_NORMAL)),
+                      std::sqrt(2 / fan_in), 3);
+  expect_distribution(values(kFc, Initializer().fc(InitKind::XAVIER_NORMAL)),
+                      std::sqrt(2 / (fan_in + fan_out)), 3);
+  expect_distribution(values(kFc, Initializer().fc(InitKind::XAVIER_UNIFORM)),
+                      std::sqrt(2 / (fan_in + fan_out)), 1.8);
+  expect_distribution(values(kFc, Initializer().fc(InitKind::FIXED_NORMAL, 0.3f)), 0.3, 3);
+  // A normal cut at two standard deviations has 0.87963 of its standard deviation.
+  const std::vector<float> cut = values(kFc, Initializer().fc(InitKind::TRUNC_NORMAL));
+  expect_distribution(cut, 0.87962566103423978 / std::sqrt(fan_in), 2.36);
+  EXPECT_LE(moments_of(cut).largest, 2 / std::sqrt(fan_in) * (1 + 1e-6));
+}
+
+TEST(InitializerTest, FanScaleAndSlopeChangeTheSize) {
+  const auto std_of = [](const Initializer& init) { return moments_of(values(kFc, init)).std; };
+  const double base = std_of(Initializer());
+  EXPECT_NEAR(std_of(Initializer().fan(FanMode::FAN_OUT)) / base, std::sqrt(500.0 / 200), 1e-6);
+  EXPECT_NEAR(std_of(Initializer().fan(FanMode::FAN_AVG)) / base, std::sqrt(500.0 / 350), 1e-6);
+  EXPECT_NEAR(std_of(Initializer().scale(0.5f)) / base, 0.5, 1e-6);
+  EXPECT_NEAR(std_of(Initializer().nonlinearity(std::sqrt(5.0f))) / base, std::sqrt(1.0 / 6), 1e-6);
+}
+
+TEST(InitializerTest, ConstantsAreConstant) {
+  EXPECT_EQ(moments_of(values(kFc, Initializer().fc(InitKind::ZEROS))).largest, 0);
+  EXPECT_EQ(moments_of(values(kFc, Initializer().fc(InitKind::NONE))).largest, 0);
+  const std::vector<float> x = values(kConv, Initializer().conv(InitKind::CONSTANTS, 0.25f));
+  EXPECT_EQ(x.front(), 0.25f);
+  EXPECT_EQ(moments_of(x).std, 0);
+}
+
+TEST(InitializerTest, FcAndConvHaveTheirOwnKinds) {
+  const Initializer init = Initializer().conv(InitKind::CONSTANTS, 1).fc(InitKind::CONSTANTS, 2);
+  EXPECT_EQ(values(kConv, init).front(), 1);
+  EXPECT_EQ(values(kFc, init).front(), 2);
+}
+
+TEST(InitializerTest, OtherParametersTakeTheirFillValue) {
+  ParamSpec norm{.name = "weight",
+                 .type = {Shape{8}},
+                 .kind = ParamKind::NORM_WEIGHT,
+                 .fill = 1,
+                 .branch_end = true};
+  EXPECT_EQ(values(norm, Initializer()), std::vector<float>(8, 1));
+  EXPECT_EQ(values(norm, Initializer().zero_gamma(true)), std::vector<float>(8, 0));
+  EXPECT_EQ(values(norm, Initializer().bn(InitKind::ZERO_GAMMA)), std::vector<float>(8, 0));
+  norm.branch_end = false;
+  EXPECT_EQ(values(norm, Initializer().zero_gamma(true)), std::vector<float>(8, 1));
+  const ParamSpec bias{.name = "bias", .type = {Shape{3}}, .kind = ParamKind::BIAS};
+  EXPECT_EQ(values(bias, Initializer()), std::vector<float>(3, 0));
+  const ParamSpec var{
+      .name = "running_var", .type = {Shape{3}}, .kind = ParamKind::BUFFER, .fill = 1};
+  EXPECT_EQ(values(var, Initializer()), std::vector<float>(3, 1));
+}
+
+TEST(InitializerTest, DrawsDependOnSeedAndNameAlone) {
+  const std::vector<float> x = values(kFc, Initializer());
+  EXPECT_EQ(values(kFc, Initializer()), x);
+  EXPECT_NE(values(kFc, Initializer(), "0.weight", 8), x);
+  EXPECT_NE(values(kFc, Initializer(), "1.weight"), x);
+  // Element i does not depend on how many follow it.
+  ParamSpec shorter = kFc;
+  shorter.type.shape = Shape{1, 499};
+  for (const InitKind kind : {InitKind::KAIMING_UNIFORM, InitKind::TRUNC_NORMAL}) {
+    const Initializer init = Initializer().fc(kind);
+    const std::vector<float> all = values(kFc, init), part = values(shorter, init);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
+  }
+}
+
+/// Frozen: what a seed means must not change (docs/determinism.md).
+TEST(InitializerTest, GoldenDraws) {
+  const auto bits = [](InitKind kind) {
+    std::vector<std::uint32_t> out;
+    for (const float v : values(kFc, Initializer().fc(kind), "0.weight", 123)) {
+      out.push_back(std::bit_cast<std::uint32_t>(v));
+      if (out.size() == 5) break;
+    }
+    return out;
+  };
+  using Bits = std::vector<std::uint32_t>;
+  EXPECT_EQ(bits(InitKind::KAIMING_UNIFORM),
+            (Bits{0x3da9c39fu, 0xbce22a37u, 0x3d7662a2u, 0xbd80f215u, 0x3c772832u}));
+  EXPECT_EQ(bits(InitKind::KAIMING_NORMAL),
+            (Bits{0xbcb967d0u, 0xbd819d91u, 0xbc8271b8u, 0xbd8c3a82u, 0xbdafdcddu}));
+  EXPECT_EQ(bits(InitKind::TRUNC_NORMAL),
+            (Bits{0xbc8319fdu, 0xbd374dd4u, 0xbc3879dau, 0xbd465029u, 0xbd78b51fu}));
+}
+
+TEST(InitializerTest, RefusesInWords) {
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Initializer().fc(InitKind::ZERO_GAMMA); },
+                              "Initializer::fc: the kind is ZERO_GAMMA, which is one of bn()"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().conv(InitKind::STANDARD); }, "STANDARD"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().bn(InitKind::ZEROS); },
+                                      "expected STANDARD or ZERO_GAMMA"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Initializer().scale(0); }, "Initializer::scale: it is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().nonlinearity(NAN); },
+                                      "nonlinearity: param is nan"));
+  Tensor wrong(Shape{3}, DType::FP32);
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { fill_param(kFc, "0.weight", {}, 0, wrong); },
+                              "0.weight: the tensor is fp32 [3], expected fp32 [200, 500]"));
+}
+
+}  // namespace
+}  // namespace tr::test

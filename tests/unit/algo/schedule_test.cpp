@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algo/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "renaissance/core/error.h"
+#include "support/golden.h"
+#include "support/throws.h"
+
+namespace tr::test {
+namespace {
+
+std::vector<double> rates(const Scheduler& scheduler, int epochs, std::int64_t steps_per_epoch) {
+  std::vector<double> all;
+  for (std::int64_t step = 0; step < epochs * steps_per_epoch; ++step) {
+    all.push_back(lr_at(scheduler, step, steps_per_epoch, epochs));
+  }
+  return all;
+}
+
+std::vector<double> epoch_rates(const Scheduler& scheduler, int epochs) {
+  return rates(scheduler, epochs, 1);
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], want[i], 1e-12) << "position " << i;
+}
+
+TEST(Schedule, ConstantIsTheDefaultAfterWarmup) {
+  expect_near(epoch_rates(ConstantLR().base_lr(0.4), 3), {0.4, 0.4, 0.4});
+  expect_near(epoch_rates(ConstantLR().base_lr(0.4).warmup(2), 4), {0.2, 0.4, 0.4, 0.4});
+}
+
+// By hand: warm-up 0.001 * (e + 1) / 5, then d = 0 .. 4 over D' = 4.
+TEST(Schedule, CosineByEpochEndsExactlyAtItsMinimum) {
+  const std::vector<double> got =
+      epoch_rates(CosineAnnealingLR().base_lr(0.001).warmup(5).eta_min(0.0002), 10);
+  const double half_root = std::sqrt(0.5);
+  expect_near(got, {0.0002, 0.0004, 0.0006, 0.0008, 0.001, 0.001, 0.0006 + 0.0004 * half_root,
+                    0.0006, 0.0006 - 0.0004 * half_root, 0.0002});
+  EXPECT_EQ(got.back(), 0.0002);
+  EXPECT_EQ(got[4], 0.001) << "the last step of warm-up has base_lr to the bit";
+}
+
+TEST(Schedule, CosineDefaultMinimumIsTheArticles) {
+  EXPECT_EQ(epoch_rates(CosineAnnealingLR().base_lr(0.1), 3).back(), 1e-6);
+}
+
+// The second article: 0.36 after a warm-up of ten epochs from 0.01.
+TEST(Schedule, ArticleProgram) {
+  const Scheduler s = CosineAnnealingLR()
+                          .base_lr(0.36)
+                          .warmup_start_lr(0.01)
+                          .warmup(10)
+                          .eta_min(1e-6)
+                          .step_by_epoch();
+  EXPECT_NEAR(lr_at(s, 0, 5, 100), 0.045, 1e-12);
+  EXPECT_NEAR(lr_at(s, 4, 5, 100), 0.045, 1e-12) << "one rate an epoch";
+  EXPECT_NEAR(lr_at(s, 5, 5, 100), 0.08, 1e-12);
+  EXPECT_EQ(lr_at(s, 9 * 5, 5, 100), 0.36);
+  EXPECT_EQ(lr_at(s, 499, 5, 100), 1e-6);
+}
+
+TEST(Schedule, ByBatchRisesEveryStep) {
+  expect_near(rates(ConstantLR().base_lr(0.8).warmup(2).step_by_batch(), 3, 2),
+              {0.2, 0.4, 0.6, 0.8, 0.8, 0.8});
+  expect_near(rates(ConstantLR().base_lr(0.8).warmup(2).step_by_batch().step_by_epoch(), 3, 2),
+              {0.4, 0.4, 0.8, 0.8, 0.8, 0.8});
+}
+
+TEST(Schedule, StepCountsFromTheEndOfWarmup) {
+  expect_near(epoch_rates(StepLR().base_lr(1).step_size(2).gamma(0.5).warmup(1), 6),
+              {1, 1, 1, 0.5, 0.5, 0.25});
+  expect_near(rates(StepLR().base_lr(1).step_size(1).gamma(0.5).step_by_batch(), 2, 3),
+              {1, 1, 1, 0.5, 0.5, 0.5});
+}
+
+TEST(Schedule, MilestonesCountFromTheStartOfTheRun) {
+  expect_near(epoch_rates(MultiStepLR().base_lr(1).milestones({1, 3}).gamma(0.1).warmup(2), 5),
+              {0.5, 1, 0.1, 0.01, 0.01});
+}
+
+TEST(Schedule, WarmupStartIsAbsoluteOrAFactor) {
+  expect_near(epoch_rates(ConstantLR().base_lr(0.4).warmup(2).warmup_start_lr(0.2), 2), {0.3, 0.4});
+  expect_near(epoch_rates(ConstantLR().warmup_start_factor(0.5).base_lr(0.4).warmup(2), 2),
+              {0.3, 0.4});
+  expect_near(
+      epoch_rates(ConstantLR().base_lr(0.4).warmup(2).warmup_start_factor(0.5).warmup_start_lr(0),
+                  2),
+      {0.2, 0.4});
+}
+
+TEST(Schedule, WarmupLongerThanTheRunIsCutAndAnnounced) {
+  const Scheduler s = CosineAnnealingLR().base_lr(0.3).warmup(5);
+  expect_near(epoch_rates(s, 3), {0.1, 0.2, 0.3});
+  EXPECT_EQ(schedule_notice(s, 3),
+            "scheduler: warm-up of 5 epochs is longer than the run, cut to its 3");
+  EXPECT_EQ(schedule_notice(s, 5), "");
+}
+
+TEST(Schedule, OneEpochTrainsAtBase) {
+  for (const Scheduler& s :
+       {Scheduler(CosineAnnealingLR().base_lr(0.3)), Scheduler(WSDLR().base_lr(0.3)),
+        Scheduler(PolynomialLR().base_lr(0.3)), Scheduler(StepLR().base_lr(0.3))}) {
+    EXPECT_EQ(lr_at(s, 0, 7, 1), 0.3) << name_of(s.kind);
+  }
+}
+
+TEST(Schedule, NoTrainedStepHasRateZeroByDefault) {
+  for (const bool by_batch : {false, true}) {
+    for (const int warmup : {0, 1, 4, 20}) {
+      for (int kind = 0; kind < 8; ++kind) {
+        Scheduler s;
+        s.kind = Scheduler::Kind(kind);
+        s.by_batch = by_batch;
+        s.warmup_epochs = warmup;
+        s.milestones = {3, 5};
+        if (s.kind == Scheduler::Kind::COSINE) s.eta_min = Scheduler(CosineAnnealingLR()).eta_min;
+        for (const double rate : rates(s, 12, 3)) {
+          EXPECT_GT(rate, 0) << name_of(s.kind);
+          EXPECT_LE(rate, s.base_lr) << name_of(s.kind);
+        }
+      }
+    }
+  }
+}
+
+// Made by tests/correction/make_goldens.py, which compares each with torch.optim.lr_scheduler where
+// PyTorch has it.
+TEST(Schedule, EqualsPyTorchsTables) {
+  const auto steady = [](auto builder) { return Scheduler(builder.base_lr(0.1)); };
+  const struct {
+    const char* name;
+    int epochs;
+    std::int64_t steps;
+    Scheduler scheduler;
+  } kCases[] = {
+      {"constant", 4, 3, steady(ConstantLR())},
+      {"constant_warmup", 6, 3, steady(ConstantLR().warmup(2).warmup_start_lr(0.01))},
+      {"cosine", 7, 3, steady(CosineAnnealingLR().eta_min(0))},
+      {"cosine_one_epoch", 1, 4, steady(CosineAnnealingLR().eta_min(0))},
+      {"cosine_warmup", 9, 2, steady(CosineAnnealingLR().eta_min(0.001).warmup(3))},
+      {"cosine_by_step", 5, 4, steady(CosineAnnealingLR().eta_min(0).step_by_batch())},
+      {"cosine_warmup_by_step", 5, 4,
+       steady(CosineAnnealingLR().eta_min(0.002).warmup(2).warmup_start_lr(0.005).step_by_batch())},
+      {"warmup_longer_than_run", 3, 2, steady(CosineAnnealingLR().eta_min(0).warmup(5))},
+      {"step", 9, 2, steady(StepLR().step_size(3).gamma(0.3))},
+      {"step_warmup", 9, 2, steady(StepLR().step_size(2).gamma(0.5).warmup(2))},
+      {"multi_step", 9, 2, steady(MultiStepLR().milestones({2, 5}).gamma(0.2))},
+      {"multi_step_warmup", 9, 2, steady(MultiStepLR().milestones({2, 5}).gamma(0.2).warmup(2))},
+      {"exponential", 6, 2, steady(ExponentialLR().gamma(0.8))},
+      {"polynomial", 6, 3, steady(PolynomialLR().end_lr(1e-4).power(2).warmup(1))},
+      {"polynomial_by_step", 4, 3,
+       steady(PolynomialLR().end_lr(1e-4).power(0.9).warmup(1).step_by_batch())},
+      {"wsd_by_step", 5, 4,
+       steady(WSDLR().decay_start(0.6).end_lr(0.001).warmup(1).step_by_batch())},
+      {"warm_restarts", 10, 2,
+       steady(CosineAnnealingWithWarmRestartsLR().T_0(3).T_mult(2).eta_min(1e-3))},
+      {"warm_restarts_by_step", 6, 3,
+       steady(CosineAnnealingWithWarmRestartsLR().T_0(2).T_mult(1).warmup(1).step_by_batch())},
+  };
+  const SafetensorsFile file = golden("schedules");
+  EXPECT_EQ(file.tensors.size(), std::size(kCases)) << "a golden is not compared";
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const Tensor& want = file.at(c.name);
+    const std::vector<double> got = rates(c.scheduler, c.epochs, c.steps);
+    ASSERT_EQ(want.num_elements(), std::int64_t(got.size()));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], want.at(std::int64_t(i)), 1e-8)
+          << "step " << i;  // goldens are stored in fp32
+    }
+  }
+}
+
+TEST(Schedule, RefusesWrongOptions) {
+  const auto refused = [](Scheduler s) { return [s] { s.validate(); }; };
+  Scheduler s;
+  s.base_lr = -0.1;
+  EXPECT_TRUE(throws<InvalidArgument>(refused(s), "base_lr is -0.1, expected a positive number"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(ConstantLR().base_lr(0)); }, "base_lr is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(ConstantLR().base_lr(std::nan(""))); },
+                                      "base_lr is nan"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(ConstantLR().warmup(-1)); }, "warmup is -1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(ConstantLR().warmup_start_lr(0.2)); },
+                                      "warmup_start_lr is 0.2, expected 0 to base_lr 0.1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(ConstantLR().warmup_start_factor(2)); },
+                                      "warmup_start_factor is 2, expected 0 to 1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(CosineAnnealingLR().eta_min(0.5)); },
+                                      "eta_min is 0.5"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(StepLR().step_size(0)); }, "step_size is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(StepLR().gamma(0)); }, "gamma is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        Scheduler(MultiStepLR().milestones({5, 2}));
+      },
+      "milestones are [5, 2]"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(PolynomialLR().power(0)); }, "power is 0"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Scheduler(WSDLR().decay_start(1)); }, "decay_start is 1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Scheduler(CosineAnnealingWithWarmRestartsLR().T_0(0)); },
+                                      "T_0 is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { Scheduler(CosineAnnealingWithWarmRestartsLR().T_mult(0)); }, "T_mult is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { lr_at({}, 6, 2, 3); }, "step is 6, expected 0 to 5"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { lr_at({}, 0, 0, 3); }, "steps_per_epoch is 0"));
+}
+
+TEST(Schedule, NamesGoBothWays) {
+  for (int kind = 0; kind < 8; ++kind) {
+    EXPECT_EQ(scheduler_kind_from_name(name_of(Scheduler::Kind(kind))), Scheduler::Kind(kind));
+  }
+  EXPECT_TRUE(throws<InvalidArgument>([] { scheduler_kind_from_name("cosin"); }, "cosine"));
+}
+
+}  // namespace
+}  // namespace tr::test
