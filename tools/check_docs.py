@@ -50,8 +50,9 @@ def check_links(root, page, text):
 
 def check_names(root, text, targets):
     for path in QUOTED_PATH.findall(text):
-        # X stands for any folder's name in a table of folders.
-        if not (root / path).exists() and "X" not in path.split("/"):
+        # Capitals stand for any name: src/X, src/ops/NAME.cpp.
+        stands_for_any = re.search(r"(^|/)(?!README)[A-Z]+(_\w+)?(\.\w+)?(/|$)", path)
+        if not (root / path).exists() and not stands_for_any:
             yield f"names {path}, which does not exist"
     for target in MAKE.findall(text):
         if target not in targets:
