@@ -25,11 +25,11 @@ std::vector<Access> accesses_of(const LoweredGraph& graph, const LoweredNode& no
   for (const TensorId out : node.outputs) {
     if (out == kNoTensor) continue;
     const bool is_view = graph.tensor(out).view_of != kNoTensor;
-    const bool relabels = is_view && std::any_of(accesses.begin(), accesses.begin() + long(num_inputs),
-                                                 [&](const Access& in) {
-                                                   return owner_of(graph, in.tensor) ==
-                                                          owner_of(graph, out);
-                                                 });
+    const bool relabels =
+        is_view &&
+        std::any_of(accesses.begin(), accesses.begin() + long(num_inputs), [&](const Access& in) {
+          return owner_of(graph, in.tensor) == owner_of(graph, out);
+        });
     accesses.push_back({out, !relabels});
   }
   if (node.workspace != kNoTensor) accesses.push_back({node.workspace, true});
@@ -73,7 +73,8 @@ bool Aliases::covers(TensorId outer, TensorId inner) const {
     return x.view_offset <= y.view_offset && y.view_offset + y.bytes <= x.view_offset + x.bytes;
   }
   const LoweredTensor& owner_y = graph_.tensor(owner_inner);
-  return x.view_of == kNoTensor && x.range_role >= 0 && (x.bucket == -1 || x.bucket == owner_y.bucket);
+  return x.view_of == kNoTensor && x.range_role >= 0 &&
+         (x.bucket == -1 || x.bucket == owner_y.bucket);
 }
 
 }  // namespace tr

@@ -10,11 +10,11 @@ namespace tr {
 /// One use of a tensor by a node.
 struct Access {
   TensorId tensor = kNoTensor;
-  bool writes = false;         // else it only reads
+  bool writes = false;  // else it only reads
 };
 
-/// What a node reads and writes: inputs, state writes, outputs, workspace. An output that is a view of the
-/// bytes of one of the node's own inputs (flatten, identity) is no write: nothing is moved.
+/// What a node reads and writes: inputs, state writes, outputs, workspace. An output that is a view
+/// of the bytes of one of the node's own inputs (flatten, identity) is no write: nothing is moved.
 std::vector<Access> accesses_of(const LoweredGraph& graph, const LoweredNode& node);
 
 /// Owner of the tensor's bytes: itself, or what it is a view of.
@@ -23,8 +23,8 @@ inline TensorId owner_of(const LoweredGraph& graph, TensorId id) {
   return owner == kNoTensor ? id : owner;
 }
 
-/// Which tensors of a lowered graph share bytes by construction: views, and ranges with the tensors of
-/// their role. (A tensor of unknown bucket is taken to overlap every bucket.)
+/// Which tensors of a lowered graph share bytes by construction: views, and ranges with the tensors
+/// of their role. (A tensor of unknown bucket is taken to overlap every bucket.)
 class Aliases {
  public:
   explicit Aliases(const LoweredGraph& graph);

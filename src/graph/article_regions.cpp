@@ -14,22 +14,75 @@ namespace tr {
 namespace {
 
 // In the articles' order; the sentinel last.
-constexpr std::array<std::string_view, 69> kNames{
-    "B_PREV_MEAN", "B_PREV_VAR", "B_NEXT_MEAN", "B_NEXT_VAR", "W_EQ_BIAS", "W_EQ_SCALE",
-    "W_BN_BIAS", "W_BN_WEIGHT", "W_FC_BIAS", "W_FC_WEIGHT", "W_FIRST_CONV", "W_DEEP_CONV",
-    "E_BN_BIAS", "E_BN_WEIGHT", "E_FC_BIAS", "E_FC_WEIGHT", "E_FIRST_CONV", "E_DEEP_CONV",
-    "E_FC_WEIGHT_FP16", "E_FIRST_CONV_FP16", "E_DEEP_CONV_FP16",
-    "A_FC_WEIGHT", "A_FIRST_CONV", "A_DEEP_CONV",
-    "G_BN_BIAS", "G_BN_WEIGHT", "G_FC_BIAS", "G_FC_WEIGHT", "G_FIRST_CONV", "G_DEEP_CONV", "R_RESULT",
-    "G_FC_WEIGHT_FP16", "G_FIRST_CONV_FP16", "G_DEEP_CONV_FP16",
-    "M_BN_BIAS", "M_BN_WEIGHT", "M_FC_BIAS", "M_FC_WEIGHT", "M_FIRST_CONV", "M_DEEP_CONV",
-    "V_BN_BIAS", "V_BN_WEIGHT", "V_FC_BIAS", "V_FC_WEIGHT", "V_FIRST_CONV", "V_DEEP_CONV",
-    "N_FC_WEIGHT", "N_FIRST_CONV", "N_DEEP_CONV",
-    "I_A_LABEL", "I_A_DATA", "I_B_LABEL", "I_B_DATA",
-    "F_FEATURE_FP32", "F_GRAD_SLOT_FP32", "F_FEATURE_FP16", "F_GRAD_SLOT_FP16",
-    "S_SCALAR_FP32", "S_SCALAR_FP16", "S_SCALAR_INT32", "S_SCALAR_INT8", "S_MASK",
-    "T_TEMP_FP32", "T_TEMP_FP16", "T_TEMP_INT32", "T_TEMP_INT8",
-    "R_PREDICTED_LABEL", "R_RESULT_ACCUMULATED", "UNNAMED"};
+constexpr std::array<std::string_view, 69> kNames{"B_PREV_MEAN",
+                                                  "B_PREV_VAR",
+                                                  "B_NEXT_MEAN",
+                                                  "B_NEXT_VAR",
+                                                  "W_EQ_BIAS",
+                                                  "W_EQ_SCALE",
+                                                  "W_BN_BIAS",
+                                                  "W_BN_WEIGHT",
+                                                  "W_FC_BIAS",
+                                                  "W_FC_WEIGHT",
+                                                  "W_FIRST_CONV",
+                                                  "W_DEEP_CONV",
+                                                  "E_BN_BIAS",
+                                                  "E_BN_WEIGHT",
+                                                  "E_FC_BIAS",
+                                                  "E_FC_WEIGHT",
+                                                  "E_FIRST_CONV",
+                                                  "E_DEEP_CONV",
+                                                  "E_FC_WEIGHT_FP16",
+                                                  "E_FIRST_CONV_FP16",
+                                                  "E_DEEP_CONV_FP16",
+                                                  "A_FC_WEIGHT",
+                                                  "A_FIRST_CONV",
+                                                  "A_DEEP_CONV",
+                                                  "G_BN_BIAS",
+                                                  "G_BN_WEIGHT",
+                                                  "G_FC_BIAS",
+                                                  "G_FC_WEIGHT",
+                                                  "G_FIRST_CONV",
+                                                  "G_DEEP_CONV",
+                                                  "R_RESULT",
+                                                  "G_FC_WEIGHT_FP16",
+                                                  "G_FIRST_CONV_FP16",
+                                                  "G_DEEP_CONV_FP16",
+                                                  "M_BN_BIAS",
+                                                  "M_BN_WEIGHT",
+                                                  "M_FC_BIAS",
+                                                  "M_FC_WEIGHT",
+                                                  "M_FIRST_CONV",
+                                                  "M_DEEP_CONV",
+                                                  "V_BN_BIAS",
+                                                  "V_BN_WEIGHT",
+                                                  "V_FC_BIAS",
+                                                  "V_FC_WEIGHT",
+                                                  "V_FIRST_CONV",
+                                                  "V_DEEP_CONV",
+                                                  "N_FC_WEIGHT",
+                                                  "N_FIRST_CONV",
+                                                  "N_DEEP_CONV",
+                                                  "I_A_LABEL",
+                                                  "I_A_DATA",
+                                                  "I_B_LABEL",
+                                                  "I_B_DATA",
+                                                  "F_FEATURE_FP32",
+                                                  "F_GRAD_SLOT_FP32",
+                                                  "F_FEATURE_FP16",
+                                                  "F_GRAD_SLOT_FP16",
+                                                  "S_SCALAR_FP32",
+                                                  "S_SCALAR_FP16",
+                                                  "S_SCALAR_INT32",
+                                                  "S_SCALAR_INT8",
+                                                  "S_MASK",
+                                                  "T_TEMP_FP32",
+                                                  "T_TEMP_FP16",
+                                                  "T_TEMP_INT32",
+                                                  "T_TEMP_INT8",
+                                                  "R_PREDICTED_LABEL",
+                                                  "R_RESULT_ACCUMULATED",
+                                                  "UNNAMED"};
 
 /// "FP32", "FP16" (both 16-bit formats), "INT32" (and INT64), "INT8" (all of one byte).
 std::string dtype_suffix(DType dtype) {
@@ -45,8 +98,9 @@ std::string param_part(const ArchPlan& arch, const Param& param, int first_conv)
   if (param.spec.kind == ParamKind::NORM_WEIGHT) return "BN_WEIGHT";
   if (param.spec.kind == ParamKind::NORM_BIAS) return "BN_BIAS";
   if (param.spec.kind == ParamKind::BIAS) return "FC_BIAS";
-  const bool is_conv = param.layer >= 0 &&
-                       arch.layers.at(std::size_t(param.layer)).op.find("conv") != std::string::npos;
+  const bool is_conv =
+      param.layer >= 0 &&
+      arch.layers.at(std::size_t(param.layer)).op.find("conv") != std::string::npos;
   if (!is_conv) return "FC_WEIGHT";
   return param.layer == first_conv ? "FIRST_CONV" : "DEEP_CONV";
 }
@@ -63,7 +117,9 @@ std::string_view letter_of(Role role) {
   }
 }
 
-bool is_known(std::string_view name) { return std::find(kNames.begin(), kNames.end(), name) != kNames.end(); }
+bool is_known(std::string_view name) {
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
 
 std::string transient_name(const LoweredTensor& t) {
   const std::string suffix = dtype_suffix(t.type.dtype);
@@ -76,7 +132,8 @@ std::string transient_name(const LoweredTensor& t) {
 /// Adds up bytes by name.
 class View {
  public:
-  View(const LoweredGraph& graph, const ArchPlan& arch, const ArenaPlan& plan, const MemoryPlan& variant)
+  View(const LoweredGraph& graph, const ArchPlan& arch, const ArenaPlan& plan,
+       const MemoryPlan& variant)
       : graph_(graph), arch_(arch), plan_(plan), variant_(variant) {
     for (const ArchLayer& layer : arch.layers) {
       const bool is_conv = layer.op.find("conv") != std::string::npos && !layer.params.empty();
@@ -114,7 +171,8 @@ class View {
   }
 
   void count_whole_region(const Region& r) {
-    if (r.role == Role::SCALAR || r.role == Role::TABLE) add("S_SCALAR_" + dtype_suffix(r.dtype), r.bytes);
+    if (r.role == Role::SCALAR || r.role == Role::TABLE)
+      add("S_SCALAR_" + dtype_suffix(r.dtype), r.bytes);
     if (r.role == Role::RESULT) add("R_RESULT", r.bytes);
   }
 
@@ -123,7 +181,8 @@ class View {
     if (!buffers && letter_of(region.role).empty()) return;
     for (const Param& param : arch_.params) {
       if ((param.spec.kind == ParamKind::BUFFER) != buffers) continue;
-      const std::string name = buffers ? buffer_name(region.role, param) : param_name(region, param);
+      const std::string name =
+          buffers ? buffer_name(region.role, param) : param_name(region, param);
       const std::int64_t elements = param.spec.type.shape.num_elements();
       if (is_known(name)) add(name, elements * std::int64_t(size_of(region.dtype)));
     }
@@ -173,8 +232,8 @@ class View {
 
 }  // namespace
 
-std::vector<NamedRegion> article_regions(const LoweredGraph& graph, const ArchPlan& arch, const ArenaPlan& plan,
-                                         int variant) {
+std::vector<NamedRegion> article_regions(const LoweredGraph& graph, const ArchPlan& arch,
+                                         const ArenaPlan& plan, int variant) {
   return View(graph, arch, plan, plan.variants.at(std::size_t(variant))).count();
 }
 

@@ -15,18 +15,23 @@
 namespace tr {
 namespace {
 
-constexpr std::int64_t align(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::int64_t align(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 bool is_buffer_role(Role role) { return role == Role::BUFFER || role == Role::BUFFER_NEXT; }
 
 bool has_param_range(Role role) { return role >= Role::WEIGHT && role <= Role::EMA; }
 
-/// Lies in the range of its role, at its parameter's element offset or as (a bucket of) the range itself.
+/// Lies in the range of its role, at its parameter's element offset or as (a bucket of) the range
+/// itself.
 bool lies_in_range(const LoweredTensor& t) {
   return t.range_role >= 0 || (has_param_range(t.role) && t.param >= 0);
 }
 
-Role range_role_of(const LoweredTensor& t) { return t.range_role >= 0 ? Role(t.range_role) : t.role; }
+Role range_role_of(const LoweredTensor& t) {
+  return t.range_role >= 0 ? Role(t.range_role) : t.role;
+}
 
 /// Gives every persistent tensor of all variants its place.
 class PersistentLayout {
@@ -62,8 +67,8 @@ class PersistentLayout {
     if (lies_in_range(t)) {
       const auto [known, first] = range_dtype_.emplace(range_role_of(t), t.type.dtype);
       if (!first && known->second != t.type.dtype) {
-        throw_as<InternalError>("create_memory_plans: \"{}\" is {}, the range of {} is {}", t.name, t.type,
-                                name_of(range_role_of(t)), known->second);
+        throw_as<InternalError>("create_memory_plans: \"{}\" is {}, the range of {} is {}", t.name,
+                                t.type, name_of(range_role_of(t)), known->second);
       }
       return;
     }
@@ -71,9 +76,9 @@ class PersistentLayout {
     if (first) {
       loose_[t.role].push_back({t.name, t.type.dtype});
     } else if (known->second != std::pair(t.role, t.type.dtype)) {
-      throw_as<InternalError>("create_memory_plans: \"{}\" is {} {} in one variant, {} {} in another", t.name,
-                              name_of(t.role), t.type.dtype, name_of(known->second.first),
-                              known->second.second);
+      throw_as<InternalError>(
+          "create_memory_plans: \"{}\" is {} {} in one variant, {} {} in another", t.name,
+          name_of(t.role), t.type.dtype, name_of(known->second.first), known->second.second);
     }
   }
 
@@ -114,7 +119,8 @@ class PersistentLayout {
     if (range != range_dtype_.end()) {
       range_offset_[std::size_t(role)] = end_;
       for (const auto& [begin, last] : buckets_of(role)) {
-        add_region(role, range->second, num_buckets++, (last - begin) * std::int64_t(size_of(range->second)));
+        add_region(role, range->second, num_buckets++,
+                   (last - begin) * std::int64_t(size_of(range->second)));
       }
     }
     place_loose(role, num_buckets);
@@ -133,11 +139,14 @@ class PersistentLayout {
     if (t.range_role >= 0 && t.bucket >= 0) {
       std::tie(begin, end) = buckets_of(role).at(std::size_t(t.bucket));
     } else if (t.range_role < 0) {
-      begin = (is_buffer_role(role) ? params_.buffer_offset : params_.element_offset).at(std::size_t(t.param));
+      begin = (is_buffer_role(role) ? params_.buffer_offset : params_.element_offset)
+                  .at(std::size_t(t.param));
     }
     if (begin < 0 || begin * element_bytes + t.bytes > end * element_bytes) {
-      throw_as<InternalError>("create_memory_plans: \"{}\" takes {} bytes from element {}, the range of {} ends at "
-                              "element {}", t.name, t.bytes, begin, name_of(role), end);
+      throw_as<InternalError>(
+          "create_memory_plans: \"{}\" takes {} bytes from element {}, the range of {} ends at "
+          "element {}",
+          t.name, t.bytes, begin, name_of(role), end);
     }
     return range_offset_.at(std::size_t(role)) + begin * element_bytes;
   }
@@ -148,12 +157,13 @@ class PersistentLayout {
   std::int64_t end_ = 0;
   std::map<Role, DType> range_dtype_;
   std::array<std::int64_t, kNumRoles> range_offset_{};
-  std::map<Role, std::vector<Loose>> loose_;               // outside ranges, in order of appearance
+  std::map<Role, std::vector<Loose>> loose_;  // outside ranges, in order of appearance
   std::map<std::string, std::pair<Role, DType>> loose_type_;
   std::map<std::string, std::int64_t> place_of_;
 };
 
-void add_persistent_offsets(const LoweredGraph& graph, const PersistentLayout& layout, MemoryPlan& plan) {
+void add_persistent_offsets(const LoweredGraph& graph, const PersistentLayout& layout,
+                            MemoryPlan& plan) {
   for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
     const std::int64_t offset = layout.offset(graph.tensors[id]);
     if (offset >= 0) plan.offsets[id] = offset;
@@ -199,7 +209,8 @@ ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& pl
     arena.transient_bytes = std::max(arena.transient_bytes, transients.transient_bytes);
     arena.variants.push_back(std::move(transients));
   }
-  arena.regions.push_back({Role::FEATURE, DType::UINT8, 0, arena.persistent_bytes, arena.transient_bytes});
+  arena.regions.push_back(
+      {Role::FEATURE, DType::UINT8, 0, arena.persistent_bytes, arena.transient_bytes});
   return arena;
 }
 

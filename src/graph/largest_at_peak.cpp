@@ -53,12 +53,13 @@ std::vector<Placement> live_at_peak(const LoweredGraph& graph, const MemoryPlan&
   return found;
 }
 
-std::vector<std::string> largest_at_peak(const LoweredGraph& graph, const MemoryPlan& plan, int count) {
+std::vector<std::string> largest_at_peak(const LoweredGraph& graph, const MemoryPlan& plan,
+                                         int count) {
   std::vector<std::string> lines;
   for (const Placement& p : live_at_peak(graph, plan, count)) {
     const LoweredTensor& t = graph.tensor(p.tensor);
-    lines.push_back(fmt::format("{:>10}  {}  {}  live {}..{}", format_bytes(t.bytes), t.type, t.name,
-                                p.first_use, p.last_use));
+    lines.push_back(fmt::format("{:>10}  {}  {}  live {}..{}", format_bytes(t.bytes), t.type,
+                                t.name, p.first_use, p.last_use));
   }
   return lines;
 }

@@ -25,8 +25,8 @@ std::string tensor_label(const LoweredGraph& graph, TensorId id) {
 
 std::string tensor_line(const LoweredGraph& graph, TensorId id) {
   const LoweredTensor& t = graph.tensor(id);
-  std::string line = fmt::format("  %{:<4} {:<32} {:<12} {} ({} bytes)", id, t.name, name_of(t.role),
-                                 t.type, t.bytes);
+  std::string line = fmt::format("  %{:<4} {:<32} {:<12} {} ({} bytes)", id, t.name,
+                                 name_of(t.role), t.type, t.bytes);
   if (t.view_of != kNoTensor) {
     line += fmt::format(" view of {} at {}", graph.tensor(t.view_of).name, t.view_offset);
   }
@@ -40,12 +40,15 @@ std::string node_line(const LoweredGraph& graph, std::size_t index) {
   std::vector<std::string> inputs, outputs;
   for (const TensorId id : n.inputs) inputs.push_back(tensor_label(graph, id));
   for (const TensorId id : n.outputs) outputs.push_back(tensor_label(graph, id));
-  std::string line = fmt::format("  {:>4} s{} {:<10} {}.{}{}({}) -> ({})", index, n.stream,
-                                 name_of(n.label), n.layer, n.op, n.attrs.values().empty() ? "" : n.attrs.text(),
-                                 fmt::join(inputs, ", "), fmt::join(outputs, ", "));
+  std::string line =
+      fmt::format("  {:>4} s{} {:<10} {}.{}{}({}) -> ({})", index, n.stream, name_of(n.label),
+                  n.layer, n.op, n.attrs.values().empty() ? "" : n.attrs.text(),
+                  fmt::join(inputs, ", "), fmt::join(outputs, ", "));
   if (!n.kernel.empty()) line += fmt::format(" kernel {}", n.kernel);
-  if (n.workspace != kNoTensor) line += fmt::format(" workspace {}", graph.tensor(n.workspace).bytes);
-  if (!n.state_writes.empty()) line += fmt::format(" writes inputs [{}]", fmt::join(n.state_writes, ", "));
+  if (n.workspace != kNoTensor)
+    line += fmt::format(" workspace {}", graph.tensor(n.workspace).bytes);
+  if (!n.state_writes.empty())
+    line += fmt::format(" writes inputs [{}]", fmt::join(n.state_writes, ", "));
   return line + fmt::format(" after [{}]\n", fmt::join(n.deps, ", "));
 }
 

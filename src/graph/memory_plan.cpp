@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "core/check.h"
 #include "core/human.h"
@@ -23,14 +22,22 @@ struct Candidate {
   PlacementResult placement;
 };
 
-Candidate make_candidate(const LoweredGraph& graph, const std::vector<Transient>& transients,
-                         const Reachability& closure, const PlanOptions& options, int distance, int rounds) {
-  const UsableOrder order(closure, distance);
-  Candidate candidate{distance, form_groups(graph, transients, order, options.in_place && options.reuse), {}};
-  const Conflicts conflicts(transients, order, options.reuse);
-  candidate.placement = place(transients, candidate.groups, conflicts, rounds);
-  return candidate;
-}
+/// What every candidate is made from.
+struct Problem {
+  const LoweredGraph& graph;
+  const std::vector<Transient>& transients;
+  const Reachability& closure;
+  const PlanOptions& options;
+
+  Candidate solve(int distance, int rounds) const {
+    const UsableOrder order(closure, distance);
+    const bool in_place = options.in_place && options.reuse;
+    Candidate candidate{distance, form_groups(graph, transients, order, in_place), {}};
+    const Conflicts conflicts(transients, order, options.reuse);
+    candidate.placement = place(transients, candidate.groups, conflicts, rounds);
+    return candidate;
+  }
+};
 
 bool is_total_order(const LoweredGraph& graph, const Reachability& closure) {
   for (int n = 1; n < int(graph.nodes.size()); ++n) {
@@ -46,36 +53,36 @@ int rounds_for(std::size_t num_transients) {
 }
 
 /// The fewest further edges that come within 2 % of the best peak.
-Candidate choose(const LoweredGraph& graph, const std::vector<Transient>& transients,
-                 const Reachability& closure, const PlanOptions& options) {
-  const int rounds = options.reuse ? rounds_for(transients.size()) : 0;
-  if (is_total_order(graph, closure)) {  // one stream: the order of the nodes is all there is
-    return make_candidate(graph, transients, closure, options, 1, rounds);
-  }
-  if (!options.reuse || !options.add_edges) {
-    return make_candidate(graph, transients, closure, options, UsableOrder::kNoEdges, rounds);
-  }
+Candidate choose(const Problem& problem) {
+  const PlanOptions& options = problem.options;
+  const int rounds = options.reuse ? rounds_for(problem.transients.size()) : 0;
+  // One stream: the order of the nodes is all there is.
+  if (is_total_order(problem.graph, problem.closure)) return problem.solve(1, rounds);
+  if (!options.reuse || !options.add_edges) return problem.solve(UsableOrder::kNoEdges, rounds);
   std::vector<Candidate> candidates;
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
   for (const int distance : {UsableOrder::kNoEdges, 64, 16, 4, 1}) {
-    candidates.push_back(make_candidate(graph, transients, closure, options, distance, rounds / 8));
+    candidates.push_back(problem.solve(distance, rounds / 8));
     best = std::min(best, candidates.back().placement.peak);
   }
-  for (const Candidate& c : candidates) {
-    if (double(c.placement.peak) > 1.02 * double(best)) continue;
-    Candidate refined = make_candidate(graph, transients, closure, options, c.distance, rounds / 2);
-    return refined.placement.peak < c.placement.peak ? refined : c;
-  }
-  return candidates.back();
+  const auto close = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
+    return double(c.placement.peak) <= 1.02 * double(best);
+  });
+  Candidate refined = problem.solve(close->distance, rounds / 2);
+  return refined.placement.peak < close->placement.peak ? refined : *close;
 }
 
 /// The edges that a placement relies on and the graph lacks.
 class EdgeAdder {
  public:
-  EdgeAdder(LoweredGraph& graph, const std::vector<Transient>& transients, const Reachability& closure,
-            const Candidate& plan)
-      : graph_(graph), transients_(transients), closure_(closure), plan_(plan),
-        group_(transients.size(), -1), added_(graph.nodes.size()) {
+  EdgeAdder(LoweredGraph& graph, const std::vector<Transient>& transients,
+            const Reachability& closure, const Candidate& plan)
+      : graph_(graph),
+        transients_(transients),
+        closure_(closure),
+        plan_(plan),
+        group_(transients.size(), -1),
+        added_(graph.nodes.size()) {
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       for (const auto& m : plan.groups[g].members) group_[std::size_t(m.transient)] = int(g);
     }
@@ -101,16 +108,18 @@ class EdgeAdder {
 
  private:
   bool overlap(std::size_t a, std::size_t b) const {
-    const auto &at = plan_.placement.offsets;
+    const auto& at = plan_.placement.offsets;
     return at[a] < at[b] + transients_[b].bytes && at[b] < at[a] + transients_[a].bytes;
   }
 
   void require(int before, int after) {
-    if (before != after && !closure_.ordered(before, after)) added_[std::size_t(after)].push_back(before);
+    if (before != after && !closure_.ordered(before, after))
+      added_[std::size_t(after)].push_back(before);
   }
 
   void insert() {
-    const bool any = std::any_of(added_.begin(), added_.end(), [](const auto& a) { return !a.empty(); });
+    const bool any =
+        std::any_of(added_.begin(), added_.end(), [](const auto& a) { return !a.empty(); });
     if (!any) return;
     Reachability closure(graph_.nodes.size());
     std::map<int, int> last_of_stream;
@@ -134,7 +143,8 @@ class EdgeAdder {
   std::vector<std::vector<int>> added_;  // by later node
 };
 
-void refuse_if_over_budget(const LoweredGraph& graph, const MemoryPlan& plan, const PlanOptions& options) {
+void refuse_if_over_budget(const LoweredGraph& graph, const MemoryPlan& plan,
+                           const PlanOptions& options) {
   const std::int64_t needed = plan.persistent_bytes + plan.transient_bytes;
   if (needed <= options.budget_bytes) return;
   std::string needs = format_bytes(needed), budget = format_bytes(options.budget_bytes);
@@ -145,11 +155,13 @@ void refuse_if_over_budget(const LoweredGraph& graph, const MemoryPlan& plan, co
   const int step = peak_node(plan);
   const std::string name = step < 0 ? "" : node_name(graph.nodes[std::size_t(step)]);
   std::string message = fmt::format(
-      "compile: the plan needs {}, the budget is {}. Largest tensors at the peak (step {} of {}, \"{}\"):",
+      "compile: the plan needs {}, the budget is {}. Largest tensors at the peak (step {} of {}, "
+      "\"{}\"):",
       needs, budget, step, graph.nodes.size(), name);
   for (const std::string& line : largest_at_peak(graph, plan)) message += "\n  " + line;
-  message += fmt::format("\n  and {} that every step keeps (weights, gradients, optimizer state, inputs)",
-                         format_bytes(plan.persistent_bytes));
+  message +=
+      fmt::format("\n  and {} that every step keeps (weights, gradients, optimizer state, inputs)",
+                  format_bytes(plan.persistent_bytes));
   throw OutOfMemory(message);
 }
 
@@ -159,7 +171,7 @@ MemoryPlan plan_transients(LoweredGraph& graph, std::int64_t base, const PlanOpt
   TR_ASSERT(base >= 0 && base % kAlignment == 0);
   const std::vector<Transient> transients = collect_transients(graph);
   const Reachability closure(graph);
-  const Candidate chosen = choose(graph, transients, closure, options);
+  const Candidate chosen = choose({graph, transients, closure, options});
   EdgeAdder(graph, transients, closure, chosen).run();
 
   MemoryPlan plan;
@@ -170,7 +182,8 @@ MemoryPlan plan_transients(LoweredGraph& graph, std::int64_t base, const PlanOpt
     const std::int64_t offset = base + chosen.placement.offsets[t];
     const Transient& transient = transients[t];
     plan.offsets[std::size_t(transient.owner)] = offset;
-    plan.placements.push_back({transient.owner, offset, transient.bytes, transient.first(), transient.last()});
+    plan.placements.push_back(
+        {transient.owner, offset, transient.bytes, transient.first(), transient.last()});
   }
   for (TensorId id = 0; id < TensorId(graph.tensors.size()); ++id) {
     const LoweredTensor& t = graph.tensor(id);

@@ -98,11 +98,13 @@ std::int64_t transient_lower_bound(const LoweredGraph& graph);
 int peak_node(const MemoryPlan& plan);
 
 /// The transient tensors live at peak_node(), largest first (then by name), at most `count`; -1: all.
-std::vector<Placement> live_at_peak(const LoweredGraph& graph, const MemoryPlan& plan, int count = 10);
+std::vector<Placement> live_at_peak(const LoweredGraph& graph, const MemoryPlan& plan,
+                                    int count = 10);
 
 /// The ten (or `count`) largest transient tensors live at the node where most bytes are live, as lines
 /// "1.53 GiB  fp16 [256, 112, 112, 256]  conv2.relu.y  live 18..431".
-std::vector<std::string> largest_at_peak(const LoweredGraph& graph, const MemoryPlan& plan, int count = 10);
+std::vector<std::string> largest_at_peak(const LoweredGraph& graph, const MemoryPlan& plan,
+                                         int count = 10);
 
 /// The articles' names of the regions (B_PREV_MEAN ... R_RESULT_ACCUMULATED), then the sentinel "UNNAMED",
 /// and the bytes of the arena that each one covers: a printed view that nothing else reads. Every byte counts
@@ -113,7 +115,7 @@ struct NamedRegion {
   std::int64_t bytes = 0;
   int num_tensors = 0;
 };
-std::vector<NamedRegion> article_regions(const LoweredGraph& graph, const ArchPlan& arch, const ArenaPlan& plan,
-                                         int variant);
+std::vector<NamedRegion> article_regions(const LoweredGraph& graph, const ArchPlan& arch,
+                                         const ArenaPlan& plan, int variant);
 
 }  // namespace tr

@@ -17,8 +17,8 @@ std::int64_t padded(std::int64_t elements) {
 
 bool is_buffer(const Param& param) { return param.spec.kind == ParamKind::BUFFER; }
 
-/// Trainable parameters in the order in which the backward pass completes their gradients: a shared one is
-/// complete at its first layer, which the backward pass reaches last.
+/// Trainable parameters in the order in which the backward pass completes their gradients: a shared
+/// one is complete at its first layer, which the backward pass reaches last.
 std::vector<int> completion_order(const ArchPlan& plan) {
   std::vector<int> order;
   for (int p = 0; p < int(plan.params.size()); ++p) {
@@ -31,9 +31,9 @@ std::vector<int> completion_order(const ArchPlan& plan) {
 }
 
 Segment make_segment(int param, const Param& of, std::int64_t begin, const GraphOptions& options) {
-  const auto rule = std::find_if(options.groups.begin(), options.groups.end(), [&](const ParamGroup& g) {
-    return std::string_view(of.name).starts_with(g.match);
-  });
+  const auto rule = std::find_if(
+      options.groups.begin(), options.groups.end(),
+      [&](const ParamGroup& g) { return std::string_view(of.name).starts_with(g.match); });
   Segment segment;
   segment.begin = begin;
   segment.count = of.spec.type.shape.num_elements();
@@ -55,7 +55,8 @@ void cut_buckets(ParamLayout& layout, const GraphOptions& options) {
     layout.buckets = {{0, layout.range_elements}};
     return;
   }
-  const std::int64_t most = std::max<std::int64_t>(1, options.bucket_bytes / std::int64_t(sizeof(float)));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, options.bucket_bytes / std::int64_t(sizeof(float)));
   std::int64_t begin = 0;
   for (const Segment& s : layout.segments) {
     if (s.begin > begin && s.begin + padded(s.count) - begin > most) {
@@ -71,14 +72,15 @@ void cut_buckets(ParamLayout& layout, const GraphOptions& options) {
 int num_param_groups(const GraphOptions& options) { return int(options.groups.size()) + 1; }
 
 ParamLayout layout_params(const ArchPlan& plan, const GraphOptions& options) {
-  TR_CHECK(options.bucket_bytes >= 1, "bucket_bytes is {}, expected at least 1", options.bucket_bytes);
+  TR_CHECK(options.bucket_bytes >= 1, "bucket_bytes is {}, expected at least 1",
+           options.bucket_bytes);
   ParamLayout layout;
   layout.element_offset.assign(plan.params.size(), -1);
   layout.buffer_offset.assign(plan.params.size(), -1);
   for (const Param& p : plan.params) {
     TR_CHECK(p.spec.type.dtype == DType::FP32,
-             "{}: the parameter is {}, expected fp32 (master weights and buffers are kept in it)", p.name,
-             p.spec.type);
+             "{}: the parameter is {}, expected fp32 (master weights and buffers are kept in it)",
+             p.name, p.spec.type);
   }
   for (const int p : completion_order(plan)) {
     const Param& param = plan.params[std::size_t(p)];

@@ -9,7 +9,7 @@ namespace {
 
 /// What the orders sort by.
 struct GroupFacts {
-  std::int64_t bytes = 0;    // extent
+  std::int64_t bytes = 0;  // extent
   int first = 0;
   int last = 0;
   std::int64_t span() const { return last - first + 1; }
@@ -45,9 +45,11 @@ class Placer {
       for (const auto& m : group.members) {
         const std::int64_t offset = base + m.relative;
         result.offsets[std::size_t(m.transient)] = offset;
-        const Placed placed{offset, offset + transients_[std::size_t(m.transient)].bytes, m.transient};
-        const auto later = std::upper_bound(placed_.begin(), placed_.end(), placed,
-                                            [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+        const Placed placed{offset, offset + transients_[std::size_t(m.transient)].bytes,
+                            m.transient};
+        const auto later =
+            std::upper_bound(placed_.begin(), placed_.end(), placed,
+                             [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
         placed_.insert(later, placed);
       }
       result.peak = std::max(result.peak, base + facts_[std::size_t(g)].bytes);
@@ -71,9 +73,12 @@ class Placer {
         for (const auto& m : group.members) {
           const std::int64_t begin = base + m.relative;
           const std::int64_t end = begin + transients_[std::size_t(m.transient)].bytes;
-          if (other.begin >= end || other.end <= begin || !conflicts_.conflict(m.transient, other.transient)) continue;
+          if (other.begin >= end || other.end <= begin ||
+              !conflicts_.conflict(m.transient, other.transient))
+            continue;
           base = other.end - m.relative;
-          moved = group.members.size() > 1;  // a shorter member may now meet what was passed: look again
+          moved = group.members.size() >
+                  1;  // a shorter member may now meet what was passed: look again
         }
       }
     }
@@ -84,7 +89,7 @@ class Placer {
   const std::vector<PlaceGroup>& groups_;
   const Conflicts& conflicts_;
   std::vector<GroupFacts> facts_;
-  std::vector<Placed> placed_;   // by begin
+  std::vector<Placed> placed_;  // by begin
 };
 
 template <typename Key>
@@ -101,12 +106,18 @@ std::vector<std::vector<int>> starting_orders(const std::vector<GroupFacts>& fac
   return {sorted_by(n, [&](int g) { return std::pair(-at(g).bytes, at(g).first); }),
           sorted_by(n, [&](int g) { return std::pair(-at(g).bytes * at(g).span(), at(g).first); }),
           sorted_by(n, [&](int g) { return std::pair(-at(g).span(), -at(g).bytes); }),
-          sorted_by(n, [&](int g) { return std::pair<std::int64_t, std::int64_t>(at(g).first, -at(g).bytes); }),
-          sorted_by(n, [&](int g) { return std::pair<std::int64_t, std::int64_t>(-at(g).last, -at(g).bytes); })};
+          sorted_by(n,
+                    [&](int g) {
+                      return std::pair<std::int64_t, std::int64_t>(at(g).first, -at(g).bytes);
+                    }),
+          sorted_by(n, [&](int g) {
+            return std::pair<std::int64_t, std::int64_t>(-at(g).last, -at(g).bytes);
+          })};
 }
 
 /// Most bytes of groups whose spans cover one step: no order of placing gets below it.
-std::int64_t live_bytes(const std::vector<Transient>& transients, const std::vector<PlaceGroup>& groups) {
+std::int64_t live_bytes(const std::vector<Transient>& transients,
+                        const std::vector<PlaceGroup>& groups) {
   std::vector<std::int64_t> change;
   const auto add = [&](int step, std::int64_t bytes) {
     if (std::size_t(step) >= change.size()) change.resize(std::size_t(step) + 1, 0);
@@ -134,7 +145,8 @@ Conflicts::Conflicts(const std::vector<Transient>& transients, const UsableOrder
   };
   for (std::size_t a = 0; a < transients.size(); ++a) {
     for (std::size_t b = a + 1; b < transients.size(); ++b) {
-      if (reuse && (order.before(transients[a], transients[b]) || order.before(transients[b], transients[a]))) {
+      if (reuse && (order.before(transients[a], transients[b]) ||
+                    order.before(transients[b], transients[a]))) {
         continue;
       }
       set(a, b);
@@ -143,8 +155,9 @@ Conflicts::Conflicts(const std::vector<Transient>& transients, const UsableOrder
   }
 }
 
-PlacementResult place(const std::vector<Transient>& transients, const std::vector<PlaceGroup>& groups,
-                      const Conflicts& conflicts, int rounds) {
+PlacementResult place(const std::vector<Transient>& transients,
+                      const std::vector<PlaceGroup>& groups, const Conflicts& conflicts,
+                      int rounds) {
   Placer placer(transients, groups, conflicts);
   const std::int64_t live = live_bytes(transients, groups);
   const std::int64_t target = live + live / 1024;  // what is left above is not worth a search

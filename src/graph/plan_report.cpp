@@ -15,8 +15,9 @@ using Json = nlohmann::ordered_json;
 
 std::string region_line(const Region& r) {
   const bool transient = !is_persistent(r.role);
-  return fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
-                     transient ? "any" : name_of(r.dtype), r.bucket, r.offset, r.bytes, format_bytes(r.bytes));
+  return fmt::format(
+      "  {:<12} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
+      transient ? "any" : name_of(r.dtype), r.bucket, r.offset, r.bytes, format_bytes(r.bytes));
 }
 
 }  // namespace
@@ -30,17 +31,19 @@ double PlanReport::ratio() const {
 }
 
 std::string PlanReport::text() const {
-  std::string text = fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}\n", "region", "dtype", "bucket", "offset", "bytes");
+  std::string text = fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}\n", "region", "dtype",
+                                 "bucket", "offset", "bytes");
   for (const Region& r : regions) text += region_line(r);
   text += fmt::format("  peak {} = persistent {} + transient {} (lower bound {}, ratio {:.3f})\n",
-                      format_bytes(peak_bytes), format_bytes(persistent_bytes), format_bytes(transient_bytes),
-                      format_bytes(lower_bound_bytes), ratio());
+                      format_bytes(peak_bytes), format_bytes(persistent_bytes),
+                      format_bytes(transient_bytes), format_bytes(lower_bound_bytes), ratio());
   if (!largest.empty()) {
-    text += fmt::format("  largest tensors at the peak (step {} of {}, \"{}\"):\n", step, num_steps, step_name);
+    text += fmt::format("  largest tensors at the peak (step {} of {}, \"{}\"):\n", step, num_steps,
+                        step_name);
   }
   for (const LargestTensor& t : largest) {
-    text += fmt::format("  {:>10}  {}  {}  live {}..{}\n", format_bytes(t.bytes), t.type, t.name, t.first_use,
-                        t.last_use);
+    text += fmt::format("  {:>10}  {}  {}  live {}..{}\n", format_bytes(t.bytes), t.type, t.name,
+                        t.first_use, t.last_use);
   }
   text += "  by the articles' names:\n";
   for (const NamedRegion& r : article_names) {
@@ -66,7 +69,8 @@ std::string PlanReport::json() const {
   }
   json["article_regions"] = Json::array();
   for (const NamedRegion& r : article_names) {
-    json["article_regions"].push_back({{"name", r.name}, {"bytes", r.bytes}, {"tensors", r.num_tensors}});
+    json["article_regions"].push_back(
+        {{"name", r.name}, {"bytes", r.bytes}, {"tensors", r.num_tensors}});
   }
   json["largest"] = Json::array();
   for (const LargestTensor& t : largest) {
@@ -81,7 +85,8 @@ std::string PlanReport::json() const {
   return json.dump(2);
 }
 
-PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arch, const ArenaPlan& plan) {
+PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arch,
+                       const ArenaPlan& plan) {
   TR_ASSERT(!graphs.empty() && graphs.size() == plan.variants.size());
   PlanReport report;
   report.regions = plan.regions;
@@ -91,9 +96,10 @@ PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arc
   for (const LoweredGraph& graph : graphs) {
     report.lower_bound_bytes = std::max(report.lower_bound_bytes, transient_lower_bound(graph));
   }
-  const auto largest = std::max_element(
-      plan.variants.begin(), plan.variants.end(),
-      [](const MemoryPlan& a, const MemoryPlan& b) { return a.transient_bytes < b.transient_bytes; });
+  const auto largest = std::max_element(plan.variants.begin(), plan.variants.end(),
+                                        [](const MemoryPlan& a, const MemoryPlan& b) {
+                                          return a.transient_bytes < b.transient_bytes;
+                                        });
   report.variant = int(largest - plan.variants.begin());
   const LoweredGraph& graph = graphs[std::size_t(report.variant)];
   report.num_steps = int(graph.nodes.size());

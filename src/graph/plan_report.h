@@ -19,38 +19,41 @@ struct LargestTensor {
   std::string name;
   TensorType type;
   std::int64_t bytes = 0;
-  int first_use = 0;           // node numbers
+  int first_use = 0;  // node numbers
   int last_use = 0;
 };
 
 /// What `renaissance plan` shows of an arena.
 struct PlanReport {
   std::vector<Region> regions;
-  std::vector<NamedRegion> article_names;      // of the variant with the largest transients; without zeros
+  std::vector<NamedRegion>
+      article_names;  // of the variant with the largest transients; without zeros
   std::int64_t peak_bytes = 0;
   std::int64_t persistent_bytes = 0;
   std::int64_t transient_bytes = 0;
-  std::int64_t lower_bound_bytes = 0;          // of the transients: maximum over the variants
-  int variant = 0;                             // the one with the largest transients
-  int step = -1;                               // its peak: node `step` of `num_steps`
+  std::int64_t lower_bound_bytes = 0;  // of the transients: maximum over the variants
+  int variant = 0;                     // the one with the largest transients
+  int step = -1;                       // its peak: node `step` of `num_steps`
   int num_steps = 0;
-  std::string step_name;                       // "conv3.conv_dx"
-  std::vector<LargestTensor> largest;          // live at the peak, ten at most
+  std::string step_name;               // "conv3.conv_dx"
+  std::vector<LargestTensor> largest;  // live at the peak, ten at most
 
   /// transient_bytes / lower_bound_bytes; 1 if there are no transients.
   double ratio() const;
   std::string text() const;
-  /// Keys peak_bytes, persistent_bytes, transient_bytes, lower_bound_bytes, regions[] {role, dtype, bucket,
-  /// offset, bytes}, article_regions[] {name, bytes, tensors}, peak {step, steps, name}, largest[] {name,
-  /// dtype, shape, bytes, first_use, last_use}. One JSON object.
+  /// Keys peak_bytes, persistent_bytes, transient_bytes, lower_bound_bytes, regions[] {role, dtype,
+  /// bucket, offset, bytes}, article_regions[] {name, bytes, tensors}, peak {step, steps, name},
+  /// largest[] {name, dtype, shape, bytes, first_use, last_use}. One JSON object.
   std::string json() const;
 };
 
 /// `graphs[i]` is the graph of plan.variants[i], after planning.
-PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arch, const ArenaPlan& plan);
+PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arch,
+                       const ArenaPlan& plan);
 
-/// The largest batch b >= 1 with peak_of_batch(b) <= budget_bytes, by doubling, then bisection; 0 if one
-/// sample does not fit. Peaks are taken to grow with the batch. @throws what peak_of_batch throws.
+/// The largest batch b >= 1 with peak_of_batch(b) <= budget_bytes, by doubling, then bisection; 0
+/// if one sample does not fit. Peaks are taken to grow with the batch. @throws what peak_of_batch
+/// throws.
 std::int64_t largest_batch(std::int64_t budget_bytes,
                            const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch,
                            std::int64_t limit = std::int64_t{1} << 24);

@@ -25,13 +25,14 @@ void Reachability::set_deps(int node, const std::vector<int>& deps) {
 }
 
 std::vector<int> Reachability::without_redundant(std::vector<int> deps, int keep) const {
-  // A node is ordered only after nodes of smaller number: descending, each one's cover is known already.
+  // A node is ordered only after nodes of smaller number: descending, each one's cover is known
+  // already.
   std::sort(deps.begin(), deps.end(), std::greater<>());
   deps.erase(std::unique(deps.begin(), deps.end()), deps.end());
   std::vector<int> needed;
   for (const int dep : deps) {
-    const bool covered = std::any_of(needed.begin(), needed.end(),
-                                     [&](int later) { return ordered(dep, later); });
+    const bool covered =
+        std::any_of(needed.begin(), needed.end(), [&](int later) { return ordered(dep, later); });
     if (!covered || dep == keep) needed.push_back(dep);
   }
   std::reverse(needed.begin(), needed.end());

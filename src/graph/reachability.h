@@ -20,7 +20,8 @@ class Reachability {
     return (rows_[std::size_t(after) * words_ + std::size_t(before) / 64] >> (before % 64)) & 1u;
   }
 
-  /// Makes the ancestors of `node` those of `deps`, which must be set already, and `deps` themselves.
+  /// Makes the ancestors of `node` those of `deps`, which must be set already, and `deps`
+  /// themselves.
   void set_deps(int node, const std::vector<int>& deps);
   /// The members of `deps` (any order, doubles allowed) that no other one is ordered after, sorted.
   /// Rows of the members must be set. `keep` stays in any case (-1: none).
@@ -28,7 +29,7 @@ class Reachability {
 
  private:
   std::size_t words_;
-  std::vector<std::uint64_t> rows_;   // row n: the ancestors of n
+  std::vector<std::uint64_t> rows_;  // row n: the ancestors of n
 };
 
 }  // namespace tr

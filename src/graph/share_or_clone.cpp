@@ -14,22 +14,24 @@ namespace {
 
 bool same_tensor(const LoweredTensor& a, const LoweredTensor& b) {
   const auto key = [](const LoweredTensor& t) {
-    return std::tie(t.name, t.role, t.bytes, t.view_of, t.view_offset, t.param, t.range_role, t.bucket);
+    return std::tie(t.name, t.role, t.bytes, t.view_of, t.view_offset, t.param, t.range_role,
+                    t.bucket);
   };
   return key(a) == key(b) && a.type == b.type;
 }
 
 bool same_node(const LoweredNode& a, const LoweredNode& b) {
   const auto key = [](const LoweredNode& n) {
-    return std::tie(n.op, n.attrs, n.inputs, n.outputs, n.workspace, n.kernel, n.label, n.layer, n.stream,
-                    n.deps, n.in_place, n.state_writes);
+    return std::tie(n.op, n.attrs, n.inputs, n.outputs, n.workspace, n.kernel, n.label, n.layer,
+                    n.stream, n.deps, n.in_place, n.state_writes);
   };
   return key(a) == key(b);
 }
 
 bool same_graph(const LoweredGraph& a, const LoweredGraph& b) {
   return std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node) &&
-         std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), same_tensor);
+         std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+                    same_tensor);
 }
 
 }  // namespace

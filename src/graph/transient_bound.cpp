@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The referee of the planner. It must share no code with it: views, users, closure and in-place rules are
-// worked out here from the graph alone.
+// The referee of the planner. It must share no code with it: views, users, closure and in-place
+// rules are worked out here from the graph alone.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@ using NodeSet = std::vector<bool>;
 
 struct Storage {
   std::int64_t bytes = 0;
-  std::vector<int> touched_by;   // nodes
+  std::vector<int> touched_by;  // nodes
   std::vector<int> written_by;
 };
 
@@ -99,14 +99,17 @@ class Bound {
   }
 
   /// Most bytes that a choice of pairs saves, each output and each input's storage used once.
-  std::int64_t most_saved(const LoweredNode& node, int n, std::size_t next, std::vector<TensorId>& used) const {
+  std::int64_t most_saved(const LoweredNode& node, int n, std::size_t next,
+                          std::vector<TensorId>& used) const {
     if (next == node.in_place.size()) return 0;
     std::int64_t best = most_saved(node, n, next + 1, used);
     const std::int64_t gain = saved(node, n, node.in_place[next]);
     if (gain == 0) return best;
     const TensorId out = node.outputs[std::size_t(node.in_place[next].first)];
     const TensorId in = TensorId(storage_of(node.inputs[std::size_t(node.in_place[next].second)]));
-    const auto is_used = [&](TensorId id) { return std::find(used.begin(), used.end(), id) != used.end(); };
+    const auto is_used = [&](TensorId id) {
+      return std::find(used.begin(), used.end(), id) != used.end();
+    };
     if (is_used(out) || is_used(in)) return best;
     used.push_back(out);
     used.push_back(in);
@@ -116,8 +119,9 @@ class Bound {
   }
 
   const LoweredGraph& graph_;
-  std::vector<Storage> storages_;   // by id of the owner; views and persistent tensors have no bytes here
-  std::vector<NodeSet> earlier_;    // by node: all nodes that end before it starts
+  std::vector<Storage>
+      storages_;  // by id of the owner; views and persistent tensors have no bytes here
+  std::vector<NodeSet> earlier_;  // by node: all nodes that end before it starts
 };
 
 }  // namespace

@@ -15,9 +15,14 @@ void add_once(std::vector<int>& nodes, int node) {
 /// Decides, node by node, which outputs take the place of an input.
 class InPlace {
  public:
-  InPlace(const LoweredGraph& graph, const std::vector<Transient>& transients, const UsableOrder& order)
-      : graph_(graph), transients_(transients), order_(order),
-        of_owner_(graph.tensors.size(), -1), group_(transients.size()), relative_(transients.size(), 0) {
+  InPlace(const LoweredGraph& graph, const std::vector<Transient>& transients,
+          const UsableOrder& order)
+      : graph_(graph),
+        transients_(transients),
+        order_(order),
+        of_owner_(graph.tensors.size(), -1),
+        group_(transients.size()),
+        relative_(transients.size(), 0) {
     for (std::size_t t = 0; t < transients.size(); ++t) {
       of_owner_[std::size_t(transients[t].owner)] = int(t);
       group_[t] = int(t);
@@ -27,7 +32,8 @@ class InPlace {
   void merge_all() {
     for (int n = 0; n < int(graph_.nodes.size()); ++n) {
       std::vector<int> taken;  // transients whose place an output of this node has
-      for (const auto& [out, in] : graph_.nodes[std::size_t(n)].in_place) try_merge(n, out, in, taken);
+      for (const auto& [out, in] : graph_.nodes[std::size_t(n)].in_place)
+        try_merge(n, out, in, taken);
     }
   }
 
@@ -47,10 +53,12 @@ class InPlace {
 
   void try_merge(int n, int out_index, int in_index, std::vector<int>& taken) {
     const LoweredNode& node = graph_.nodes[std::size_t(n)];
-    const TensorId out = node.outputs[std::size_t(out_index)], in = node.inputs[std::size_t(in_index)];
+    const TensorId out = node.outputs[std::size_t(out_index)],
+                   in = node.inputs[std::size_t(in_index)];
     const int to = transient_of(out), from = transient_of(in);
     if (to < 0 || from < 0 || to == from || graph_.tensor(out).view_of != kNoTensor) return;
-    const Transient &target = transients_[std::size_t(to)], &source = transients_[std::size_t(from)];
+    const Transient &target = transients_[std::size_t(to)],
+                    &source = transients_[std::size_t(from)];
     const std::int64_t offset = graph_.tensor(in).view_offset;
     if (group_[std::size_t(to)] != to || offset % kAlignment != 0) return;
     if (graph_.tensor(out).bytes > graph_.tensor(in).bytes) return;
@@ -67,8 +75,10 @@ class InPlace {
                        [&](int user) { return user == n || order_.before(user, n); });
   }
 
-  /// True if the node touches `source` in a way that the in-place pairs of this output do not allow.
-  bool read_otherwise(const LoweredNode& node, int out_index, int source, std::int64_t offset) const {
+  /// True if the node touches `source` in a way that the in-place pairs of this output do not
+  /// allow.
+  bool read_otherwise(const LoweredNode& node, int out_index, int source,
+                      std::int64_t offset) const {
     if (transient_of(node.workspace) == source) return true;
     const std::int64_t out_bytes = graph_.tensor(node.outputs[std::size_t(out_index)]).bytes;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -77,7 +87,8 @@ class InPlace {
       const bool allowed =
           std::find(node.in_place.begin(), node.in_place.end(), pair) != node.in_place.end();
       const LoweredTensor& read = graph_.tensor(node.inputs[i]);
-      // A shorter view of the same bytes is read again and again (broadcast): not element by element.
+      // A shorter view of the same bytes is read again and again (broadcast): not element by
+      // element.
       if (!allowed || read.view_offset != offset || read.bytes < out_bytes) return true;
     }
     for (const int i : node.state_writes) {
@@ -90,8 +101,8 @@ class InPlace {
   const LoweredGraph& graph_;
   const std::vector<Transient>& transients_;
   const UsableOrder& order_;
-  std::vector<int> of_owner_;           // transient by owner id
-  std::vector<int> group_;              // first transient of its group
+  std::vector<int> of_owner_;  // transient by owner id
+  std::vector<int> group_;     // first transient of its group
   std::vector<std::int64_t> relative_;
 };
 
@@ -129,7 +140,8 @@ bool UsableOrder::before(const Transient& a, const Transient& b) const {
   return true;
 }
 
-std::vector<PlaceGroup> form_groups(const LoweredGraph& graph, const std::vector<Transient>& transients,
+std::vector<PlaceGroup> form_groups(const LoweredGraph& graph,
+                                    const std::vector<Transient>& transients,
                                     const UsableOrder& order, bool in_place) {
   InPlace groups(graph, transients, order);
   if (in_place) groups.merge_all();

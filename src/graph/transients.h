@@ -13,9 +13,9 @@ namespace tr {
 /// The bytes of one transient owner: used by the nodes that use it or one of its views.
 struct Transient {
   TensorId owner = kNoTensor;
-  std::int64_t bytes = 0;             // a multiple of kAlignment, at least one
-  std::vector<int> users;             // nodes, ascending
-  std::vector<int> writers;           // those of them that write, ascending
+  std::int64_t bytes = 0;    // a multiple of kAlignment, at least one
+  std::vector<int> users;    // nodes, ascending
+  std::vector<int> writers;  // those of them that write, ascending
   int first() const { return users.front(); }
   int last() const { return users.back(); }
 };
@@ -23,18 +23,19 @@ struct Transient {
 /// All used transient owners of the graph, by id.
 std::vector<Transient> collect_transients(const LoweredGraph& graph);
 
-/// Transients with one fixed relative place: an input and the output that takes its place, and so on.
+/// Transients with one fixed relative place: an input and the output that takes its place, and so
+/// on.
 struct PlaceGroup {
   struct Member {
     int transient = -1;
-    std::int64_t relative = 0;        // bytes from the group's place
+    std::int64_t relative = 0;  // bytes from the group's place
   };
   std::vector<Member> members;
 };
 
-/// Which orders the plan may rely on: those of the graph's edges, and those that follow once edges between
-/// nodes at least `distance` apart in program order are added. (An edge forward in program order never
-/// closes a cycle; one from a node long past costs the streams little.)
+/// Which orders the plan may rely on: those of the graph's edges, and those that follow once edges
+/// between nodes at least `distance` apart in program order are added. (An edge forward in program
+/// order never closes a cycle; one from a node long past costs the streams little.)
 class UsableOrder {
  public:
   static constexpr int kNoEdges = -1;
@@ -52,7 +53,8 @@ class UsableOrder {
 };
 
 /// Groups of transients: outputs that may take the place of a dying input do so, where `in_place`.
-std::vector<PlaceGroup> form_groups(const LoweredGraph& graph, const std::vector<Transient>& transients,
+std::vector<PlaceGroup> form_groups(const LoweredGraph& graph,
+                                    const std::vector<Transient>& transients,
                                     const UsableOrder& order, bool in_place);
 
 }  // namespace tr

@@ -33,8 +33,8 @@ class Verifier {
   [[noreturn]] void fail(int n, fmt::format_string<Args...> format, Args&&... args) const {
     const LoweredNode& node = graph_.nodes[std::size_t(n)];
     const std::string where = node.where.empty() ? "" : fmt::format(", built at {}", node.where);
-    throw_as<InternalError>("after {}: node {} \"{}.{}\"{}: {}", pass_, n, node.layer, node.op, where,
-                            fmt::format(format, std::forward<Args>(args)...));
+    throw_as<InternalError>("after {}: node {} \"{}.{}\"{}: {}", pass_, n, node.layer, node.op,
+                            where, fmt::format(format, std::forward<Args>(args)...));
   }
 
   void check_tensor(TensorId id) const {
@@ -83,7 +83,7 @@ class Verifier {
   }
 
   void check_written_before_read() const {
-    std::map<TensorId, int> writer;     // of exactly this tensor
+    std::map<TensorId, int> writer;  // of exactly this tensor
     std::set<TensorId> written_owners;
     for (int n = 0; n < int(graph_.nodes.size()); ++n) {
       const LoweredNode& node = graph_.nodes[std::size_t(n)];
@@ -98,7 +98,8 @@ class Verifier {
         written_owners.insert(owner_of(graph_, out));
         if (is_persistent(graph_.tensor(out).role)) continue;
         const auto [former, first] = writer.emplace(out, n);
-        if (!first) fail(n, "writes \"{}\", which node {} wrote", graph_.tensor(out).name, former->second);
+        if (!first)
+          fail(n, "writes \"{}\", which node {} wrote", graph_.tensor(out).name, former->second);
       }
     }
   }
@@ -120,7 +121,8 @@ class Verifier {
       const auto former = last.find(node.stream);
       if (former != last.end() &&
           !std::binary_search(node.deps.begin(), node.deps.end(), former->second)) {
-        fail(n, "lacks the edge from node {}, the former one of stream {}", former->second, node.stream);
+        fail(n, "lacks the edge from node {}, the former one of stream {}", former->second,
+             node.stream);
       }
       last[node.stream] = n;
     }

@@ -50,7 +50,8 @@ ArchPlan small_arch() {
 /// A training or evaluation step of that model by hand: reads and writes what a real one does.
 class StepGraph {
  public:
-  StepGraph(const ArchPlan& arch, const ParamLayout& layout, std::int64_t batch) : arch_(arch), layout_(layout) {
+  StepGraph(const ArchPlan& arch, const ParamLayout& layout, std::int64_t batch)
+      : arch_(arch), layout_(layout) {
     image_ = add("image", Role::INPUT, {Shape{batch, 8, 8, 4}, DType::FP16});
     label_ = add("label", Role::INPUT, {Shape{batch}, DType::INT32});
     feature_ = {Shape{batch, 8, 8, 16}, DType::FP16};
@@ -64,20 +65,27 @@ class StepGraph {
       node("dweight", {dy, y}, {add_param("d", Role::GRADIENT, p, DType::FP32)});
     }
     node("sgd",
-         {add_range("weights", Role::WEIGHT, DType::FP32), add_range("gradients", Role::GRADIENT, DType::FP32),
-          add_range("moments", Role::MOMENT1, DType::FP32), add_range("casts", Role::WEIGHT_CAST, DType::FP16),
+         {add_range("weights", Role::WEIGHT, DType::FP32),
+          add_range("gradients", Role::GRADIENT, DType::FP32),
+          add_range("moments", Role::MOMENT1, DType::FP32),
+          add_range("casts", Role::WEIGHT_CAST, DType::FP16),
           add("segments", Role::TABLE, {Shape{6 * std::int64_t(sizeof(Segment))}, DType::UINT8})},
          {})
         .state_writes = {0, 2, 3};
-    node("commit", {add_range("buffers", Role::BUFFER, DType::FP32), add_range("next", Role::BUFFER_NEXT, DType::FP32)},
-         {}).state_writes = {0};
-    node("record", {add("results", Role::RESULT, {Shape{8, 8}, DType::FP32}), counters()}, {}).state_writes = {0};
+    node("commit",
+         {add_range("buffers", Role::BUFFER, DType::FP32),
+          add_range("next", Role::BUFFER_NEXT, DType::FP32)},
+         {})
+        .state_writes = {0};
+    node("record", {add("results", Role::RESULT, {Shape{8, 8}, DType::FP32}), counters()}, {})
+        .state_writes = {0};
     derive_dependencies(graph_);
     return std::move(graph_);
   }
 
   LoweredGraph eval() {
-    node("record", {add("eval_results", Role::RESULT, {Shape{4, 8}, DType::FP32}), forward(), counters()}, {})
+    node("record",
+         {add("eval_results", Role::RESULT, {Shape{4, 8}, DType::FP32}), forward(), counters()}, {})
         .state_writes = {0};
     derive_dependencies(graph_);
     return std::move(graph_);
@@ -85,10 +93,13 @@ class StepGraph {
 
  private:
   TensorId forward() {
-    const TensorId y0 = add("0.y", Role::FEATURE, feature_), y1 = add("1.y", Role::FEATURE, feature_);
+    const TensorId y0 = add("0.y", Role::FEATURE, feature_),
+                   y1 = add("1.y", Role::FEATURE, feature_);
     node("conv", {image_, add_param("", Role::WEIGHT_CAST, 0, DType::FP16)}, {y0}).workspace =
         add("workspace", Role::WORKSPACE, {Shape{4096}, DType::UINT8});
-    node("bn", {y0, add_param("", Role::WEIGHT, 1, DType::FP32), add_param("", Role::BUFFER, 3, DType::FP32)},
+    node("bn",
+         {y0, add_param("", Role::WEIGHT, 1, DType::FP32),
+          add_param("", Role::BUFFER, 3, DType::FP32)},
          {y1, add("1.mask", Role::FEATURE, {Shape{100}, DType::UINT8}),
           add_param("next ", Role::BUFFER_NEXT, 3, DType::FP32)});
     return y1;
@@ -106,17 +117,20 @@ class StepGraph {
   }
   TensorId add_param(const std::string& prefix, Role role, int p, DType dtype) {
     const Param& of = arch_.params[std::size_t(p)];
-    const TensorId id = add(prefix + of.name + std::string(name_of(role)), role, {of.spec.type.shape, dtype});
+    const TensorId id =
+        add(prefix + of.name + std::string(name_of(role)), role, {of.spec.type.shape, dtype});
     graph_.tensors.back().param = p;
     return id;
   }
   TensorId add_range(const std::string& name, Role role, DType dtype) {
     const bool buffers = role == Role::BUFFER || role == Role::BUFFER_NEXT;
-    const TensorId id = add(name, role, {Shape{buffers ? layout_.buffer_elements : layout_.range_elements}, dtype});
+    const TensorId id =
+        add(name, role, {Shape{buffers ? layout_.buffer_elements : layout_.range_elements}, dtype});
     graph_.tensors.back().range_role = int(role);
     return id;
   }
-  LoweredNode& node(const std::string& op, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
+  LoweredNode& node(const std::string& op, std::vector<TensorId> inputs,
+                    std::vector<TensorId> outputs) {
     LoweredNode n;
     n.op = op;
     n.layer = std::to_string(graph_.nodes.size());
@@ -180,7 +194,8 @@ TEST_F(CreateMemoryPlans, EveryTensorHasAPlaceInsideARegionOfItsRole) {
       if (!is_persistent(t.role)) continue;
       EXPECT_LE(at + t.bytes, plan.persistent_bytes) << t.name;
       EXPECT_TRUE(std::any_of(plan.regions.begin(), plan.regions.end(), [&](const Region& r) {
-        return r.role == t.role && r.dtype == t.type.dtype && r.offset <= at && at < r.offset + r.bytes;
+        return r.role == t.role && r.dtype == t.type.dtype && r.offset <= at &&
+               at < r.offset + r.bytes;
       })) << t.name;
     }
   }
@@ -200,7 +215,8 @@ TEST_F(CreateMemoryPlans, PersistentPlacesAreEqualInAllVariants) {
 }
 
 TEST_F(CreateMemoryPlans, ParametersHaveOneElementOffsetInEveryRole) {
-  const std::int64_t weights = plan.role_offset(Role::WEIGHT), casts = plan.role_offset(Role::WEIGHT_CAST);
+  const std::int64_t weights = plan.role_offset(Role::WEIGHT),
+                     casts = plan.role_offset(Role::WEIGHT_CAST);
   EXPECT_EQ(offset(0, "weights"), weights);
   EXPECT_EQ(offset(0, "0.weightweight_cast") - casts, 2 * layout.element_offset[0]);
   EXPECT_EQ(offset(0, "d0.weightgradient") - offset(0, "gradients"), 4 * layout.element_offset[0]);
@@ -272,12 +288,14 @@ TEST_F(CreateMemoryPlans, RefusesANameWithTwoRolesAndARangeTooLarge) {
   for (LoweredTensor& t : bad[2].tensors) {
     if (t.name == "counters") t.role = Role::TABLE;
   }
-  EXPECT_THROW(create_memory_plans(bad, arch, options, compute_max_slot_bytes(bad), {}), InternalError);
+  EXPECT_THROW(create_memory_plans(bad, arch, options, compute_max_slot_bytes(bad), {}),
+               InternalError);
   bad = graphs;
   for (LoweredTensor& t : bad[0].tensors) {
     if (t.name == "gradients") t.bytes += 4;
   }
-  EXPECT_THROW(create_memory_plans(bad, arch, options, compute_max_slot_bytes(bad), {}), InternalError);
+  EXPECT_THROW(create_memory_plans(bad, arch, options, compute_max_slot_bytes(bad), {}),
+               InternalError);
 }
 
 TEST_F(CreateMemoryPlans, BudgetCountsPersistentBytesToo) {
@@ -302,12 +320,24 @@ TEST_F(CreateMemoryPlans, ArticleNamesCountEveryByteOnce) {
   EXPECT_EQ(sum, plan.peak_bytes());
   EXPECT_EQ(names.front().name, "B_PREV_MEAN");
   EXPECT_EQ(names.back().name, "UNNAMED");
-  const std::map<std::string, std::int64_t> expected{
-      {"B_PREV_MEAN", 64}, {"B_PREV_VAR", 64}, {"B_NEXT_MEAN", 64},
-      {"W_FIRST_CONV", 16 * 36 * 4}, {"W_DEEP_CONV", 32 * 144 * 4}, {"W_FC_WEIGHT", 1280}, {"W_FC_BIAS", 40},
-      {"W_BN_WEIGHT", 64}, {"W_BN_BIAS", 64}, {"A_DEEP_CONV", 32 * 144 * 2}, {"G_FC_WEIGHT", 1280},
-      {"M_FIRST_CONV", 16 * 36 * 4}, {"V_FC_WEIGHT", 0}, {"E_FC_WEIGHT", 0}, {"N_FC_WEIGHT", 0},
-      {"I_A_LABEL", 32 * 4}, {"I_B_DATA", 32 * 256 * 2}, {"W_EQ_BIAS", 0}};
+  const std::map<std::string, std::int64_t> expected{{"B_PREV_MEAN", 64},
+                                                     {"B_PREV_VAR", 64},
+                                                     {"B_NEXT_MEAN", 64},
+                                                     {"W_FIRST_CONV", 16 * 36 * 4},
+                                                     {"W_DEEP_CONV", 32 * 144 * 4},
+                                                     {"W_FC_WEIGHT", 1280},
+                                                     {"W_FC_BIAS", 40},
+                                                     {"W_BN_WEIGHT", 64},
+                                                     {"W_BN_BIAS", 64},
+                                                     {"A_DEEP_CONV", 32 * 144 * 2},
+                                                     {"G_FC_WEIGHT", 1280},
+                                                     {"M_FIRST_CONV", 16 * 36 * 4},
+                                                     {"V_FC_WEIGHT", 0},
+                                                     {"E_FC_WEIGHT", 0},
+                                                     {"N_FC_WEIGHT", 0},
+                                                     {"I_A_LABEL", 32 * 4},
+                                                     {"I_B_DATA", 32 * 256 * 2},
+                                                     {"W_EQ_BIAS", 0}};
   for (const auto& [name, count] : expected) EXPECT_EQ(bytes.at(name), count) << name;
   EXPECT_GT(bytes.at("F_FEATURE_FP16"), 0);
   EXPECT_GT(bytes.at("R_RESULT"), 0);
@@ -320,7 +350,8 @@ TEST_F(CreateMemoryPlans, ReportIsCompleteInTextAndJson) {
   EXPECT_GE(report.transient_bytes, report.lower_bound_bytes);
   EXPECT_GE(report.ratio(), 1.0);
   const auto json = nlohmann::json::parse(report.json());
-  for (const char* key : {"peak_bytes", "persistent_bytes", "transient_bytes", "lower_bound_bytes"}) {
+  for (const char* key :
+       {"peak_bytes", "persistent_bytes", "transient_bytes", "lower_bound_bytes"}) {
     EXPECT_TRUE(json.at(key).is_number_integer()) << key;
   }
   EXPECT_EQ(json.at("regions").size(), plan.regions.size());
@@ -331,7 +362,8 @@ TEST_F(CreateMemoryPlans, ReportIsCompleteInTextAndJson) {
   for (const auto& r : json.at("article_regions")) named += r.at("bytes").get<std::int64_t>();
   EXPECT_EQ(named, plan.peak_bytes());
   const std::string text = report.text();
-  for (const char* word : {"gradient", "peak ", "lower bound", "largest tensors at the peak (step ", "W_FIRST_CONV"}) {
+  for (const char* word :
+       {"gradient", "peak ", "lower bound", "largest tensors at the peak (step ", "W_FIRST_CONV"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
   }
 }
@@ -348,7 +380,9 @@ TEST(LargestBatch, IsExact) {
     EXPECT_LE(calls, 50);
   }
   EXPECT_EQ(largest_batch(106, [](std::int64_t batch) { return 100 + 7 * batch; }), 0);
-  EXPECT_EQ(largest_batch(100, [](std::int64_t) { return std::int64_t{1}; }, 1000), 1000);
+  EXPECT_EQ(largest_batch(
+                100, [](std::int64_t) { return std::int64_t{1}; }, 1000),
+            1000);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ class LoweredGraphTest : public testing::Test {
     return id;
   }
   /// Each node on a stream of its own unless told: only data orders them.
-  int node(std::vector<TensorId> inputs, std::vector<TensorId> outputs, std::vector<int> state_writes = {},
-           int stream = -1) {
+  int node(std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+           std::vector<int> state_writes = {}, int stream = -1) {
     LoweredNode n;
     n.op = "op";
     n.layer = "layer" + std::to_string(graph.nodes.size());
@@ -112,7 +112,8 @@ TEST_F(LoweredGraphTest, BucketsOverlapTheirOwnTensorsAndTheWholeRange) {
   const TensorId a = tensor("da", Role::GRADIENT), b = tensor("db", Role::GRADIENT);
   graph.tensors[std::size_t(a)].bucket = 0;
   graph.tensors[std::size_t(b)].bucket = 1;
-  const TensorId first = range(Role::GRADIENT, 0), second = range(Role::GRADIENT, 1), all = range(Role::GRADIENT);
+  const TensorId first = range(Role::GRADIENT, 0), second = range(Role::GRADIENT, 1),
+                 all = range(Role::GRADIENT);
   node({}, {a});
   node({}, {b});
   const int reduce_first = node({first}, {}, {0}), reduce_second = node({second}, {}, {0});
@@ -138,7 +139,9 @@ TEST_F(LoweredGraphTest, NoEdgeOfARandomGraphFollowsFromOthersSaveStreamOrder) {
     const Reachability closure(graph);
     std::map<int, int> last;
     for (int n = 0; n < int(graph.nodes.size()); ++n) {
-      const int former = last.contains(graph.nodes[std::size_t(n)].stream) ? last[graph.nodes[std::size_t(n)].stream] : -1;
+      const int former = last.contains(graph.nodes[std::size_t(n)].stream)
+                             ? last[graph.nodes[std::size_t(n)].stream]
+                             : -1;
       EXPECT_EQ(closure.without_redundant(deps(n), former), deps(n));
       last[graph.nodes[std::size_t(n)].stream] = n;
     }
@@ -192,7 +195,9 @@ TEST_F(LoweredGraphTest, VerifyRefusesWhatCannotBe) {
 
   graph.nodes.clear();
   const TensorId outside = view(x, 128, 256);
-  EXPECT_NE(fault().find("is a view of bytes [128, 384) of \"x\", which has 256"), std::string::npos) << fault();
+  EXPECT_NE(fault().find("is a view of bytes [128, 384) of \"x\", which has 256"),
+            std::string::npos)
+      << fault();
   graph.tensors[std::size_t(outside)].view_offset = 0;
   view(outside, 0, 16);
   EXPECT_NE(fault().find("is a view of the view"), std::string::npos) << fault();

@@ -40,8 +40,8 @@ TEST(MemoryPlan, TensorsThatShareBytesAreOrderedInRandomGraphs) {
     fewest = std::min(fewest, graph.nodes.size());
     most = std::max(most, graph.nodes.size());
   }
-  std::printf("%d random graphs of %zu to %zu nodes: mean ratio to the bound %.3f, worst %.3f\n", kGraphs,
-              fewest, most, sum / kGraphs, worst);
+  std::printf("%d random graphs of %zu to %zu nodes: mean ratio to the bound %.3f, worst %.3f\n",
+              kGraphs, fewest, most, sum / kGraphs, worst);
 }
 
 TEST(MemoryPlan, EveryReaderSeesWhatItsProducerWroteInAnyOrder) {
@@ -67,7 +67,8 @@ TEST(MemoryPlan, EqualGraphsGetEqualPlans) {
 }
 
 /// Edges of `planned` that `before` lacks: those that the planner added.
-std::vector<std::pair<int, int>> added_edges(const LoweredGraph& before, const LoweredGraph& planned) {
+std::vector<std::pair<int, int>> added_edges(const LoweredGraph& before,
+                                             const LoweredGraph& planned) {
   std::vector<std::pair<int, int>> added;
   for (int n = 0; n < int(planned.nodes.size()); ++n) {
     const auto &old = before.nodes[std::size_t(n)].deps, &now = planned.nodes[std::size_t(n)].deps;
@@ -88,8 +89,8 @@ TEST(MemoryPlan, DroppingOneEdgeThatThePlannerAddedIsCaught) {
     for (std::size_t i = 0; i < added.size(); i += 1 + added.size() / 5) {
       LoweredGraph broken = planned;
       std::erase(broken.nodes[std::size_t(added[i].second)].deps, added[i].first);
-      EXPECT_NE(PlanChecker(broken).fault(plan), "") << "seed " << seed << ", edge " << added[i].first << " -> "
-                                                     << added[i].second;
+      EXPECT_NE(PlanChecker(broken).fault(plan), "")
+          << "seed " << seed << ", edge " << added[i].first << " -> " << added[i].second;
       ++dropped;
     }
   }
@@ -110,7 +111,8 @@ TEST(MemoryPlan, PlanOfAGraphThatLacksItsEdgesIsCaught) {
       wrong_bytes = wrong_bytes || test::seen_in_random_order(real, plan, order) != expected;
     }
     const bool fault = !PlanChecker(real).fault(plan).empty();
-    EXPECT_TRUE(fault || !wrong_bytes) << "seed " << seed << ": the checker misses what a run shows";
+    EXPECT_TRUE(fault || !wrong_bytes)
+        << "seed " << seed << ": the checker misses what a run shows";
     caught += fault && wrong_bytes ? 1 : 0;
   }
   EXPECT_GT(caught, 30);
@@ -141,8 +143,9 @@ TEST_P(ModelPlan, StaysNearTheLowerBound) {
   const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(PlanChecker(graph).fault(plan), "");
   EXPECT_LE(ratio(plan, graph), 1.03);
-  std::printf("%s: %zu nodes, %.1f MiB, ratio %.4f, planned in %.1f ms\n", GetParam().name, graph.nodes.size(),
-              double(plan.transient_bytes) / (1 << 20), ratio(plan, graph), ms.count());
+  std::printf("%s: %zu nodes, %.1f MiB, ratio %.4f, planned in %.1f ms\n", GetParam().name,
+              graph.nodes.size(), double(plan.transient_bytes) / (1 << 20), ratio(plan, graph),
+              ms.count());
 }
 
 TEST_P(ModelPlan, WithoutReuseIsFarFromTheBound) {
@@ -167,7 +170,8 @@ LoweredTensor tensor(std::string name, std::int64_t bytes, Role role = Role::FEA
   return t;
 }
 
-LoweredNode node(std::string op, std::vector<TensorId> inputs, std::vector<TensorId> outputs, int stream = 0) {
+LoweredNode node(std::string op, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+                 int stream = 0) {
   LoweredNode n;
   n.op = std::move(op);
   n.layer = "layer";
@@ -181,7 +185,8 @@ LoweredNode node(std::string op, std::vector<TensorId> inputs, std::vector<Tenso
 LoweredGraph chain(bool in_place) {
   LoweredGraph graph;
   for (const char* name : {"a", "b", "c", "d"}) graph.tensors.push_back(tensor(name, 1000));
-  graph.nodes = {node("first", {}, {0}), node("op", {0}, {1}), node("op", {1}, {2}), node("op", {2}, {3})};
+  graph.nodes = {node("first", {}, {0}), node("op", {0}, {1}), node("op", {1}, {2}),
+                 node("op", {2}, {3})};
   for (LoweredNode& n : graph.nodes) {
     if (in_place && !n.inputs.empty()) n.in_place = {{0, 0}};
   }
@@ -213,7 +218,8 @@ TEST(MemoryPlan, InPlaceIsRefusedWhileTheInputIsStillRead) {
 TEST(MemoryPlan, EdgeIsAddedBetweenStreamsWhereBytesAreShared) {
   LoweredGraph graph;
   for (const char* name : {"a", "a.out", "b", "b.out"}) graph.tensors.push_back(tensor(name, 1000));
-  graph.nodes = {node("op", {}, {0}, 0), node("op", {0}, {1}, 0), node("op", {}, {2}, 1), node("op", {2}, {3}, 1)};
+  graph.nodes = {node("op", {}, {0}, 0), node("op", {0}, {1}, 0), node("op", {}, {2}, 1),
+                 node("op", {2}, {3}, 1)};
   derive_dependencies(graph);
   LoweredGraph refused = graph;
   EXPECT_EQ(plan_transients(refused, 0, {.add_edges = false}).transient_bytes, 4096);
@@ -242,7 +248,9 @@ TEST(MemoryPlan, OverBudgetNamesThePeakAndTheLargest) {
   } catch (const OutOfMemory& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("the plan needs "), std::string::npos) << text;
-    EXPECT_NE(text.find("the budget is 1.00 MiB. Largest tensors at the peak (step "), std::string::npos) << text;
+    EXPECT_NE(text.find("the budget is 1.00 MiB. Largest tensors at the peak (step "),
+              std::string::npos)
+        << text;
     EXPECT_NE(text.find("live "), std::string::npos) << text;
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 11) << text;
   }

@@ -10,8 +10,9 @@
 
 namespace tr::test {
 
-/// Training steps of known networks as lowered graphs, written down directly: what a planner meets in
-/// practice (skips, growing concatenations, workspaces), without the compiler. 16-bit NHWC feature maps.
+/// Training steps of known networks as lowered graphs, written down directly: what a planner meets
+/// in practice (skips, growing concatenations, workspaces), without the compiler. 16-bit NHWC
+/// feature maps.
 class TrainGraph {
  public:
   struct Map {
@@ -50,7 +51,8 @@ class TrainGraph {
     node("bn", {x.id, weight}, {y.id, mean, rstd});
     backward_.push_back([=, this] {
       const TensorId dx = gradient_map(x);
-      node("bn_backward", {grad(y), x.id, weight, mean, rstd}, {dx, gradient(weight)}).in_place = {{0, 0}};
+      node("bn_backward", {grad(y), x.id, weight, mean, rstd}, {dx, gradient(weight)}).in_place = {
+          {0, 0}};
       give(x, dx);
     });
     return y;
@@ -135,9 +137,13 @@ class TrainGraph {
   Map feature(std::int64_t height, std::int64_t channels) {
     return {tensor("y", Role::FEATURE, bytes(height, channels)), height, channels};
   }
-  TensorId gradient_map(const Map& of) { return tensor("d", Role::FEATURE_GRAD, bytes(of.height, of.channels)); }
+  TensorId gradient_map(const Map& of) {
+    return tensor("d", Role::FEATURE_GRAD, bytes(of.height, of.channels));
+  }
   TensorId param(std::int64_t size) { return tensor("w", Role::WEIGHT, size); }
-  TensorId gradient(TensorId weight) { return tensor("dw", Role::GRADIENT, graph_.tensor(weight).bytes); }
+  TensorId gradient(TensorId weight) {
+    return tensor("dw", Role::GRADIENT, graph_.tensor(weight).bytes);
+  }
   TensorId workspace() { return tensor("workspace", Role::WORKSPACE, 32 << 20); }
 
   LoweredNode& node(std::string op, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
@@ -168,7 +174,7 @@ class TrainGraph {
   std::int64_t batch_;
   LoweredGraph graph_;
   std::vector<std::function<void()>> backward_;
-  std::vector<std::vector<TensorId>> grads_;   // by tensor
+  std::vector<std::vector<TensorId>> grads_;  // by tensor
 };
 
 inline LoweredGraph resnet50_graph(std::int64_t batch) {
@@ -191,7 +197,8 @@ inline LoweredGraph resnet50_graph(std::int64_t batch) {
 inline LoweredGraph vgg16_graph(std::int64_t batch) {
   TrainGraph g(batch);
   TrainGraph::Map x = g.image(224, 4);
-  const std::vector<std::vector<int>> stages{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}};
+  const std::vector<std::vector<int>> stages{
+      {64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}};
   for (const auto& widths : stages) {
     for (const int width : widths) x = g.bn_relu(g.conv(x, width, 3));
     x = g.pool(x, 2);

@@ -8,7 +8,8 @@
 namespace tr {
 namespace {
 
-Param param(const std::string& name, std::int64_t elements, int layer, ParamKind kind = ParamKind::WEIGHT) {
+Param param(const std::string& name, std::int64_t elements, int layer,
+            ParamKind kind = ParamKind::WEIGHT) {
   Param p;
   p.name = name;
   p.spec.name = name.substr(name.rfind('.') + 1);
@@ -20,9 +21,12 @@ Param param(const std::string& name, std::int64_t elements, int layer, ParamKind
 
 ArchPlan small_plan() {
   ArchPlan plan;
-  plan.params = {param("0.weight", 100, 0), param("0.bias", 10, 0, ParamKind::BIAS),
-                 param("1.weight", 10, 1, ParamKind::NORM_WEIGHT), param("1.bias", 10, 1, ParamKind::NORM_BIAS),
-                 param("1.running_mean", 10, 1, ParamKind::BUFFER), param("1.running_var", 10, 1, ParamKind::BUFFER),
+  plan.params = {param("0.weight", 100, 0),
+                 param("0.bias", 10, 0, ParamKind::BIAS),
+                 param("1.weight", 10, 1, ParamKind::NORM_WEIGHT),
+                 param("1.bias", 10, 1, ParamKind::NORM_BIAS),
+                 param("1.running_mean", 10, 1, ParamKind::BUFFER),
+                 param("1.running_var", 10, 1, ParamKind::BUFFER),
                  param("2.weight", 300, 2)};
   return plan;
 }
@@ -66,7 +70,8 @@ TEST(ParamLayout, BiasesAndNormParametersDoNotDecayByDefault) {
 
 TEST(ParamLayout, FirstMatchingRuleWins) {
   GraphOptions options;
-  options.groups = {{.match = "0.b", .lr_scale = 2, .decay = true}, {.match = "0.", .frozen = true},
+  options.groups = {{.match = "0.b", .lr_scale = 2, .decay = true},
+                    {.match = "0.", .frozen = true},
                     {.match = "2.", .decay = false}};
   EXPECT_EQ(num_param_groups(options), 4);
   const ParamLayout layout = layout_params(small_plan(), options);
@@ -114,8 +119,10 @@ TEST(ParamLayout, RefusesBadBucketsAndDtypes) {
     layout_params(plan, {});
     FAIL() << "an fp16 master weight was accepted";
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("0.weight: the parameter is fp16 [100], expected fp32"),
-              std::string::npos) << error.what();
+    EXPECT_NE(
+        std::string(error.what()).find("0.weight: the parameter is fp16 [100], expected fp32"),
+        std::string::npos)
+        << error.what();
   }
 }
 

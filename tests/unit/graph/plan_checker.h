@@ -15,8 +15,8 @@
 
 namespace tr::test {
 
-/// Judges plans by paths in the graph. It shares no code with the library: views, users and paths are worked
-/// out here.
+/// Judges plans by paths in the graph. It shares no code with the library: views, users and paths
+/// are worked out here.
 class PlanChecker {
  public:
   explicit PlanChecker(const LoweredGraph& graph) : graph_(graph), uses_(graph.tensors.size()) {
@@ -90,7 +90,8 @@ class PlanChecker {
       const LoweredTensor& t = graph_.tensor(p.tensor);
       if (p.offset % kAlignment != 0) return t.name + " is not aligned";
       if (p.bytes < t.bytes) return t.name + " has too few bytes";
-      if (p.offset < plan.persistent_bytes || p.offset + p.bytes > end) return t.name + " is out of range";
+      if (p.offset < plan.persistent_bytes || p.offset + p.bytes > end)
+        return t.name + " is out of range";
       if (plan.offsets[std::size_t(p.tensor)] != p.offset) return t.name + " has two places";
       if (!placed.insert(p.tensor).second) return t.name + " is placed twice";
     }
@@ -104,11 +105,13 @@ class PlanChecker {
     return "";
   }
 
-  /// `second` may have bytes of `first`: all users of the one end before each writer of the other starts,
-  /// or the one writer takes exactly the place of an input that dies there.
+  /// `second` may have bytes of `first`: all users of the one end before each writer of the other
+  /// starts, or the one writer takes exactly the place of an input that dies there.
   bool may_share(const MemoryPlan& plan, TensorId first, TensorId second) const {
     const Uses &a = uses_[std::size_t(first)], &b = uses_[std::size_t(second)];
-    const auto ordered = [&](int before, int after) { return bool(before_[std::size_t(after)][std::size_t(before)]); };
+    const auto ordered = [&](int before, int after) {
+      return bool(before_[std::size_t(after)][std::size_t(before)]);
+    };
     bool all = true;
     for (const int user : a.all) {
       for (const int writer : b.writers) all = all && ordered(user, writer);
@@ -122,14 +125,16 @@ class PlanChecker {
     return in_place_at(plan, graph_.nodes[std::size_t(n)], first, second);
   }
 
-  bool in_place_at(const MemoryPlan& plan, const LoweredNode& node, TensorId first, TensorId second) const {
+  bool in_place_at(const MemoryPlan& plan, const LoweredNode& node, TensorId first,
+                   TensorId second) const {
     const auto place = [&](TensorId id) { return plan.offsets[std::size_t(id)]; };
     int reads = 0, allowed = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoTensor || owner(node.inputs[i]) != first) continue;
       ++reads;
       for (const auto& [out, in] : node.in_place) {
-        if (in == int(i) && node.outputs[std::size_t(out)] == second && place(second) == place(node.inputs[i])) {
+        if (in == int(i) && node.outputs[std::size_t(out)] == second &&
+            place(second) == place(node.inputs[i])) {
           allowed += graph_.tensor(second).bytes <= graph_.tensor(node.inputs[i]).bytes ? 1 : 0;
         }
       }
@@ -138,12 +143,13 @@ class PlanChecker {
   }
 
   const LoweredGraph& graph_;
-  std::vector<Uses> uses_;                   // by owner
-  std::vector<std::vector<bool>> before_;    // by node: from where a path leads to it
+  std::vector<Uses> uses_;                 // by owner
+  std::vector<std::vector<bool>> before_;  // by node: from where a path leads to it
 };
 
-/// Runs a graph as moves of marks: each writer leaves its mark in every 64 bytes that it writes, each reader
-/// sums up the marks that it sees. Two runs of the same graph agree if every reader saw the same bytes.
+/// Runs a graph as moves of marks: each writer leaves its mark in every 64 bytes that it writes,
+/// each reader sums up the marks that it sees. Two runs of the same graph agree if every reader saw
+/// the same bytes.
 class MarkedRun {
  public:
   /// `places` by tensor id; persistent tensors get places of their own after `transient_end`.
@@ -159,7 +165,8 @@ class MarkedRun {
     if (node.workspace != kNoTensor) write(node.workspace, mark);
     std::uint64_t sum = 0;
     for (const TensorId in : node.inputs) sum = sum * 31 + (in == kNoTensor ? 0 : read(in));
-    for (const int i : node.state_writes) write(node.inputs[std::size_t(i)], mark + 1 + std::uint64_t(i));
+    for (const int i : node.state_writes)
+      write(node.inputs[std::size_t(i)], mark + 1 + std::uint64_t(i));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
       if (!relabels(node, node.outputs[o])) write(node.outputs[o], mark + 100 + o);
     }
@@ -196,7 +203,8 @@ class MarkedRun {
 
   bool relabels(const LoweredNode& node, TensorId out) const {
     const TensorId owner = graph_.tensor(out).view_of;
-    return owner != kNoTensor && std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId in) {
+    return owner != kNoTensor &&
+           std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId in) {
              return in == owner || (in != kNoTensor && graph_.tensor(in).view_of == owner);
            });
   }
@@ -218,7 +226,7 @@ class MarkedRun {
 
   const LoweredGraph& graph_;
   std::vector<std::int64_t> places_;
-  std::vector<std::uint64_t> marks_;   // one for 64 bytes
+  std::vector<std::uint64_t> marks_;  // one for 64 bytes
   std::vector<std::uint64_t> seen_;
 };
 
@@ -236,8 +244,8 @@ inline std::vector<std::uint64_t> seen_without_sharing(const LoweredGraph& graph
 }
 
 /// What each node sees with the places of `plan` in a random order that the edges allow.
-inline std::vector<std::uint64_t> seen_in_random_order(const LoweredGraph& graph, const MemoryPlan& plan,
-                                                       std::uint64_t seed) {
+inline std::vector<std::uint64_t> seen_in_random_order(const LoweredGraph& graph,
+                                                       const MemoryPlan& plan, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   MarkedRun run(graph, plan.offsets, plan.persistent_bytes + plan.transient_bytes);
   std::vector<int> missing(graph.nodes.size());

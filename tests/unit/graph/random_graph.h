@@ -10,10 +10,10 @@
 
 namespace tr::test {
 
-/// A seeded random graph: 20 to 400 nodes on 1 to 4 streams, views with and without nodes of their own,
-/// storages written in parts, in-place pairs (also such as the planner must refuse), workspaces, parameters
-/// with a range over them, persistent state that nodes rewrite. Edges are derived. Sizes are arbitrary;
-/// offsets and lengths of partial views are multiples of 64 bytes.
+/// A seeded random graph: 20 to 400 nodes on 1 to 4 streams, views with and without nodes of their
+/// own, storages written in parts, in-place pairs (also such as the planner must refuse),
+/// workspaces, parameters with a range over them, persistent state that nodes rewrite. Edges are
+/// derived. Sizes are arbitrary; offsets and lengths of partial views are multiples of 64 bytes.
 class RandomGraph {
  public:
   static LoweredGraph make(std::uint64_t seed, int num_streams = 0) {
@@ -33,7 +33,8 @@ class RandomGraph {
     const int num_nodes = 20 + int(below(381));
     num_streams_ = num_streams > 0 ? num_streams : 1 + int(below(4));
     for (int p = 0; p < 4; ++p) {
-      const TensorId weight = add_tensor("weight" + std::to_string(p), Role::WEIGHT, 256 * (1 + below(8)));
+      const TensorId weight =
+          add_tensor("weight" + std::to_string(p), Role::WEIGHT, 256 * (1 + below(8)));
       graph_.tensors[std::size_t(weight)].param = p;
       weights_.push_back(weight);
     }
@@ -61,7 +62,8 @@ class RandomGraph {
 
   TensorId fresh(std::int64_t bytes = 0) {
     const Role role = chance(70) ? Role::FEATURE : Role::FEATURE_GRAD;
-    return add_tensor("t" + std::to_string(graph_.tensors.size()), role, bytes > 0 ? bytes : random_bytes());
+    return add_tensor("t" + std::to_string(graph_.tensors.size()), role,
+                      bytes > 0 ? bytes : random_bytes());
   }
 
   TensorId view_of(TensorId id, std::int64_t offset, std::int64_t bytes) {
@@ -74,7 +76,8 @@ class RandomGraph {
     return view;
   }
 
-  LoweredNode& add_node(std::string op, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
+  LoweredNode& add_node(std::string op, std::vector<TensorId> inputs,
+                        std::vector<TensorId> outputs) {
     if (graph_.nodes.empty() || chance(30)) stream_ = int(below(num_streams_));
     LoweredNode node;
     node.op = std::move(op);
@@ -115,7 +118,8 @@ class RandomGraph {
     LoweredNode& node = add_node("compute", std::move(inputs), std::move(outputs));
     if (!chance(60)) return;
     node.in_place.emplace_back(0, 0);
-    if (node.inputs.size() > 1 && node.inputs[1] != kNoTensor && chance(50)) node.in_place.emplace_back(0, 1);
+    if (node.inputs.size() > 1 && node.inputs[1] != kNoTensor && chance(50))
+      node.in_place.emplace_back(0, 1);
     if (node.outputs.size() > 1 && chance(50)) node.in_place.emplace_back(1, 0);
   }
 

@@ -33,7 +33,8 @@ TEST(Reachability, AgreesWithASearchForPaths) {
     int ordered = 0;
     for (int a = 0; a < int(graph.nodes.size()); a += 3) {
       for (int b = 0; b < int(graph.nodes.size()); ++b) {
-        ASSERT_EQ(closure.ordered(a, b), has_path(graph, a, b)) << "seed " << seed << ": " << a << " -> " << b;
+        ASSERT_EQ(closure.ordered(a, b), has_path(graph, a, b))
+            << "seed " << seed << ": " << a << " -> " << b;
         ordered += closure.ordered(a, b) ? 1 : 0;
       }
     }
