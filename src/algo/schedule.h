@@ -12,14 +12,18 @@ namespace tr {
 /// epoch, by batch a step; u is the position in units, W the warm-up (cut to the run), D the units
 /// after it, d = u - W:
 ///
-///   warm-up        start + (base - start) (u + 1) / W
-///   COSINE         eta_min + (base - eta_min) (1 + cos(pi d / D')) / 2,  D' = max(1, D - 1) by
-///   epoch, max(1, D) by batch CONSTANT       base STEP           base gamma^floor(d / step_size)
-///   step_size in units MULTI_STEP     base gamma^(milestones <= epoch) EXPONENTIAL    base
-///   gamma^(whole epochs in d) POLYNOMIAL     end_lr + (base - end_lr) (1 - d / (D + 1))^power WSD
-///   base until S = floor(D decay_start), then base + (end_lr - base) (d - S) / (D - S)
-///   COSINE_WARM_RESTARTS   cosine over d within the cycle, D' = the cycle's length, which grows by
-///   t_mult
+///   warm-up       start + (base - start) (u + 1) / W
+///   COSINE        eta_min + (base - eta_min) (1 + cos(pi d / D')) / 2
+///                 with D' = max(1, D - 1) by epoch, max(1, D) by batch
+///   CONSTANT      base
+///   STEP          base gamma^floor(d / step_size), step_size in units
+///   MULTI_STEP    base gamma^(number of milestones <= epoch)
+///   EXPONENTIAL   base gamma^(whole epochs in d)
+///   POLYNOMIAL    end_lr + (base - end_lr) (1 - d / (D + 1))^power
+///   WSD           base before S = floor(D decay_start), then
+///                 base + (end_lr - base) (d - S) / (D - S)
+///   COSINE_WARM_RESTARTS
+///                 the cosine over d within the cycle, D' its length, which grows by t_mult
 ///
 /// Pure. @throws InvalidArgument  steps_per_epoch or total_epochs < 1, or step outside the run.
 double lr_at(const Scheduler& scheduler, std::int64_t step, std::int64_t steps_per_epoch,

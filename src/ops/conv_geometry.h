@@ -22,8 +22,7 @@ struct ConvGeometry {
 };
 
 /// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, groups do not divide
-/// the channels,
-///   or the kernel exceeds the padded image.
+///   the channels, or the kernel exceeds the padded image.
 ConvGeometry conv_geometry(const Attrs& attrs, const TensorType& x);
 
 /// Sizes of one pooling, from the attributes of `maxpool` or `avgpool`.
@@ -37,8 +36,7 @@ struct PoolGeometry {
 };
 
 /// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, padding exceeds half
-/// the kernel,
-///   or the kernel exceeds the padded image.
+///   the kernel, or the kernel exceeds the padded image.
 PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x);
 
 }  // namespace tr

@@ -19,8 +19,7 @@ struct LossTerm {
 };
 
 /// What a task trains for: the sum of its terms. Every loss builder converts to it; a + b adds
-/// terms.
-/// Values reported and gradients are means over the valid samples of the global batch.
+/// terms. Values reported and gradients are means over the valid samples of the global batch.
 struct Loss {
   std::vector<LossTerm> terms;
 
@@ -31,11 +30,11 @@ struct Loss {
 };
 TR_API Loss operator+(Loss a, const Loss& b);
 
-/// Cross entropy of class scores [N, C] with labels [N] (INT32 or INT64) or class probabilities [N,
-/// C] (FP32).
+/// Cross entropy of class scores [N, C] with labels [N] (INT32 or INT64) or with class
+/// probabilities [N, C] (FP32).
 ///
-///   L = -(1 - s) log p[y] - (s / C) sum_c log p[c],   log p = log_softmax(scores)   (s =
-///   label_smoothing)
+///   L = -(1 - s) log p[y] - (s / C) sum_c log p[c]
+///   log p = log_softmax(scores), s = label_smoothing
 ///
 /// With probabilities q the target is (1 - s) q + s / C. Agrees with torch.nn.CrossEntropyLoss.
 class TR_API CrossEntropyLoss {
@@ -62,9 +61,8 @@ class TR_API MSELoss {
   LossTerm term_{LossTerm::Kind::MSE, "target"};
 };
 
-/// Mean over a sample's elements of max(x, 0) - x t + log(1 + exp(-|x|)), then over samples; t in
-/// [0, 1].
-/// Agrees with torch.nn.BCEWithLogitsLoss.
+/// Mean over a sample's elements of max(x, 0) - x t + log(1 + exp(-|x|)), then over samples, for t
+/// in [0, 1]. Agrees with torch.nn.BCEWithLogitsLoss.
 class TR_API BCEWithLogitsLoss {
  public:
   BCEWithLogitsLoss& field(std::string name);  // default "target"

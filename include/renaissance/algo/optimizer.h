@@ -8,10 +8,9 @@
 namespace tr {
 
 /// An optimizer's settings as plain data; every builder below converts to it. The learning rate
-/// comes from the
-/// Scheduler. g is the mean gradient over the global batch, after unscaling and clipping; biases
-/// and normalisation
-/// parameters take no weight decay unless a parameter group says so.
+/// comes from the Scheduler. g is the mean gradient over the global batch, after unscaling and
+/// clipping; biases and normalisation parameters take no weight decay unless a parameter group says
+/// so.
 struct TR_API Optimizer {
   enum class Kind { SGD, ADAM, ADAMW };
 
@@ -72,8 +71,8 @@ class TR_API AdamBuilder {
 ///   g += wd * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 ///
-/// t counts the steps that changed the weights. Source: arXiv:1412.6980. Agrees with
-/// torch.optim.Adam.
+/// t counts the steps that changed the weights.
+/// Source: arXiv:1412.6980. Agrees with torch.optim.Adam.
 class TR_API Adam : public AdamBuilder<Adam> {
  public:
   Adam() : AdamBuilder(Optimizer::Kind::ADAM) {}

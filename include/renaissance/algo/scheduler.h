@@ -27,8 +27,7 @@ struct TR_API Scheduler {
   Kind kind = Kind::CONSTANT;
   double base_lr = 0.1;
   int warmup_epochs = 0;
-  double warmup_start_lr =
-      0;  // no trained step has this rate: warm-up ends its first step above it
+  double warmup_start_lr = 0;       // where warm-up comes from; its first step lies above
   double warmup_start_factor = -1;  // >= 0: warmup_start_lr is this times base_lr
   bool by_batch = false;            // false: one rate an epoch
   double eta_min = 0;               // COSINE, COSINE_WARM_RESTARTS

@@ -30,8 +30,8 @@ TR_API BluePrint gap_fc(std::int64_t out_features, bool bias,
                         std::source_location where = std::source_location::current());
 
 /// Kinds of block(). `_DS` halves height and width (stride 2) and, in ResNets, projects the
-/// shortcut by a 1x1
-/// convolution with bn; the others keep the size and take x itself as the shortcut.
+/// shortcut by a 1x1 convolution with bn; the others keep the size and take x itself as the
+/// shortcut.
 enum class BlockStyle {
   RESNET_1_3_1,  // bottleneck: 1x1 mid, 3x3 mid (stride here, as in torchvision), 1x1 out
   RESNET_1_3_1_DS,
@@ -49,23 +49,23 @@ struct BlockOptions {
       0;  // 0: 2 for _DS styles, else 1. A _DS style with stride 1 projects without halving
 };
 
-/// A bottleneck block: seq(residual(body[, shortcut]), relu()). Source: He et al. 2015,
-/// arXiv:1512.03385.
+/// A bottleneck block: seq(residual(body[, shortcut]), relu()).
 /// @throws InvalidArgument  the style is not RESNET_1_3_1 or RESNET_1_3_1_DS, or a plain style has
 ///   a stride above 1.
+/// Source: He et al. 2015, arXiv:1512.03385.
 TR_API BluePrint block(std::int64_t mid_channels, std::int64_t out_channels, BlockStyle style,
                        BlockOptions options = {},
                        std::source_location where = std::source_location::current());
-/// A basic or inverted-residual block. @throws InvalidArgument  the style is a bottleneck (it needs
-/// mid_channels).
+/// A basic or inverted-residual block.
+/// @throws InvalidArgument  the style is a bottleneck, which needs mid_channels.
 TR_API BluePrint block(std::int64_t out_channels, BlockStyle style, BlockOptions options = {},
                        std::source_location where = std::source_location::current());
 
-/// Inverted residual of MobileNetV2: [1x1 to expand * C, bn, relu6,] depthwise 3x3, bn, relu6, 1x1
-/// to out, bn.
+/// Inverted residual: [1x1 to expand * C, bn, relu6,] depthwise 3x3, bn, relu6, 1x1 to out, bn.
 /// The shortcut x is added where stride is 1 and `shortcut` is true; x must then have out_channels
 /// channels.
-/// @throws InvalidArgument  expand < 1, or stride is neither 1 nor 2. Source: arXiv:1801.04381.
+/// @throws InvalidArgument  expand < 1, or stride is neither 1 nor 2.
+/// Source: MobileNetV2, Sandler et al. 2018, arXiv:1801.04381.
 TR_API BluePrint mbconv(std::int64_t expand, std::int64_t out_channels, std::int64_t stride = 1,
                         bool shortcut = true,
                         std::source_location where = std::source_location::current());

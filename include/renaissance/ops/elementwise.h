@@ -10,8 +10,8 @@ namespace tr {
 
 // Activations: y = f(x), element by element, any floating dtype, shape of x. Derivatives and what
 // is saved for the backward pass (x or y, no copy) stand beside the functors in
-// src/backend/elementwise_functors.h. Each agrees with the function of torch.nn.functional (or
-// torch) of its name.
+// src/backend/elementwise_functors.h. Each agrees with the function of its name in PyTorch.
+// Attributes out of range are refused by compile(), which names the layer and its place.
 
 /// y = max(x, 0). Saves y.
 inline BluePrint relu(std::source_location where = std::source_location::current()) {
@@ -21,8 +21,8 @@ inline BluePrint relu(std::source_location where = std::source_location::current
 inline BluePrint relu6(std::source_location where = std::source_location::current()) {
   return layer("relu6", {}, 1, where);
 }
-/// y = x > 0 ? x : slope * x. Saves y. @throws InvalidArgument  slope < 0 (y would not tell the
-/// sign of x).
+/// y = x > 0 ? x : slope * x. Saves y.
+/// @throws InvalidArgument  slope < 0: y would not tell the sign of x.
 inline BluePrint leaky_relu(float slope = 0.01f,
                             std::source_location where = std::source_location::current()) {
   return layer("leaky_relu", {{"alpha", double(slope)}}, 1, where);
@@ -73,15 +73,15 @@ inline BluePrint mish(std::source_location where = std::source_location::current
 }
 
 enum class GeluApproximation { NONE, TANH };
-/// NONE: y = x * (1 + erf(x / sqrt 2)) / 2. TANH: y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715
-/// x^3))) / 2.
+/// NONE: y = x * (1 + erf(x / sqrt 2)) / 2.
+/// TANH: y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.
 /// Source: arXiv:1606.08415. Saves x.
 inline BluePrint gelu(GeluApproximation approximation = GeluApproximation::NONE,
                       std::source_location where = std::source_location::current()) {
   return layer(approximation == GeluApproximation::TANH ? "gelu_tanh" : "gelu", {}, 1, where);
 }
-/// y = log(1 + exp(beta * x)) / beta, and x where beta * x > 20. Saves x. @throws InvalidArgument
-/// beta <= 0.
+/// y = log(1 + exp(beta * x)) / beta, and x where beta * x > 20. Saves x.
+/// @throws InvalidArgument  beta <= 0.
 inline BluePrint softplus(float beta = 1.0f,
                           std::source_location where = std::source_location::current()) {
   return layer("softplus", {{"alpha", double(beta)}}, 1, where);
@@ -107,8 +107,8 @@ inline BluePrint hardshrink(float lambda = 0.5f,
                             std::source_location where = std::source_location::current()) {
   return layer("hardshrink", {{"alpha", double(lambda)}}, 1, where);
 }
-/// y = x > lambda ? x - lambda : x < -lambda ? x + lambda : 0. Saves y. @throws InvalidArgument
-/// lambda < 0.
+/// y = x > lambda ? x - lambda : x < -lambda ? x + lambda : 0. Saves y.
+/// @throws InvalidArgument  lambda < 0.
 inline BluePrint softshrink(float lambda = 0.5f,
                             std::source_location where = std::source_location::current()) {
   return layer("softshrink", {{"alpha", double(lambda)}}, 1, where);
@@ -132,11 +132,11 @@ inline BluePrint neg(std::source_location where = std::source_location::current(
 }
 
 /// In training y = x / (1 - p) with probability 1 - p, else 0; outside training y = x. The mask is
-/// drawn from
-/// (seed, DROPOUT, step, layer, sample, element) and drawn again in the backward pass: nothing is
-/// saved.
+/// drawn from (seed, DROPOUT, step, layer, sample, element), and again in the backward pass:
+/// nothing is saved.
 /// @param p  probability of a zero, 0 <= p < 1
-/// @throws InvalidArgument  p is outside [0, 1). Agrees with torch.nn.Dropout in distribution.
+/// @throws InvalidArgument  p is outside [0, 1).
+/// Agrees with torch.nn.Dropout in distribution.
 inline BluePrint dropout(float p, std::source_location where = std::source_location::current()) {
   return layer("dropout", {{"p", double(p)}}, 1, where);
 }
@@ -152,8 +152,7 @@ inline BluePrint stop_gradient(std::source_location where = std::source_location
 }
 
 /// y = a + b, a layer of two inputs. Shape and dtype of a; b may broadcast to a (its axes of size
-/// 1, or missing at the
-/// front, are repeated), and its gradient is then summed over those axes.
+/// 1, or missing at the front, are repeated), and its gradient is then summed over those axes.
 /// @throws InvalidArgument  b does not broadcast to a.
 inline BluePrint add(std::source_location where = std::source_location::current()) {
   return layer("add", {}, 2, where);

@@ -17,12 +17,11 @@ struct PoolOptions {
       true;  // avgpool: the divisor counts padded cells (the articles' did not)
 };
 
-/// Maximum of each window; padding never wins. Saves the place of the maximum within the window,
-/// one byte an element
-/// (first one on ties; a NaN wins).
-/// @throws InvalidArgument  a window of more than 256 cells, padding above half the kernel, a
-///   kernel beyond the padded
-///   image. Agrees with torch.nn.MaxPool2d.
+/// Maximum of each window; padding never wins. Saves the place of the maximum in the window, one
+/// byte an element (the first one on ties; a NaN wins).
+/// @throws InvalidArgument  at compile(): a window of more than 256 cells, padding above half the
+///   kernel, or a kernel beyond the padded image.
+/// Agrees with torch.nn.MaxPool2d.
 TR_API BluePrint maxpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptions options = {},
                          std::source_location where = std::source_location::current());
 /// stride = kernel, no padding.
@@ -36,8 +35,8 @@ TR_API BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptio
 TR_API BluePrint avgpool(Size2d kernel,
                          std::source_location where = std::source_location::current());
 
-/// Global average: [N, H, W, C] -> [N, 1, 1, C], summed in fp32. Agrees with
-/// torch.nn.AdaptiveAvgPool2d(1).
+/// Global average: [N, H, W, C] -> [N, 1, 1, C], summed in fp32. Saves nothing.
+/// Agrees with torch.nn.AdaptiveAvgPool2d(1).
 TR_API BluePrint gap(std::source_location where = std::source_location::current());
 
 }  // namespace tr

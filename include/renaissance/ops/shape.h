@@ -10,15 +10,15 @@
 
 namespace tr {
 
-/// [N, ...] -> [N, product of the rest], a view. In files the order of features is PyTorch's (C, H,
-/// W): loading and saving
-/// permute the weights of the fc that follows. Agrees with torch.nn.Flatten.
+/// [N, ...] -> [N, product of the rest], a view. In files the features stand in PyTorch's order
+/// (C, H, W): loading and saving permute the weights of the fc that follows.
+/// Agrees with torch.nn.Flatten.
 TR_API BluePrint flatten(std::source_location where = std::source_location::current());
 
-/// Joins `num_inputs` tensors along `axis`; axes count as in memory ([N, H, W, C]: -1 is the
+/// Joins `num_inputs` tensors along `axis`, which counts as in memory ([N, H, W, C]: -1 is the
 /// channels), not as in PyTorch.
-/// @throws InvalidArgument  the other axes differ, the axis is out of range or the batch, or
-///   num_inputs < 1.
+/// @throws InvalidArgument  num_inputs < 1; at compile(): the other axes differ, or the axis is out
+///   of range or the batch.
 TR_API BluePrint concat(int axis = -1, int num_inputs = 2,
                         std::source_location where = std::source_location::current());
 /// concat({a, b}): the function on values.
