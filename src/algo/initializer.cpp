@@ -139,7 +139,9 @@ void fill_normal(float* out, std::int64_t count, DrawAddress address, float std,
 }
 
 void fill_weight(const ParamSpec& spec, const std::string& name, const Initializer::Options& o,
-                 std::uint64_t seed, float* out, std::int64_t count) {
+                 std::uint64_t seed, Tensor& tensor) {
+  float* const out = tensor.data<float>();
+  const std::int64_t count = tensor.num_elements();
   const bool is_fc = spec.type.shape.rank() == 2;
   const Distribution d =
       distribution_of(is_fc ? o.fc_kind : o.conv_kind, is_fc ? o.fc_param : o.conv_param, o, spec);
@@ -160,7 +162,7 @@ void fill_param(const ParamSpec& spec, const std::string& name, const Initialize
            "{}: the tensor is {}, expected {} in fp32", name, out.type(), spec.type);
   const Initializer::Options& options = initializer.options();
   if (spec.kind == ParamKind::WEIGHT) {
-    fill_weight(spec, name, options, seed, out.data<float>(), out.num_elements());
+    fill_weight(spec, name, options, seed, out);
     return;
   }
   const double value = spec.branch_end && options.zero_gamma ? 0 : spec.fill;

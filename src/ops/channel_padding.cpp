@@ -6,8 +6,6 @@
 
 namespace tr {
 
-BluePrint flatten(std::source_location where) { return layer("flatten", {}, 1, where); }
-
 BluePrint channel_padding(std::int64_t multiple, std::source_location where) {
   return layer("channel_padding", {{"multiple", multiple}}, 1, where);
 }

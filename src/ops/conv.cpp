@@ -11,16 +11,26 @@ namespace {
 
 std::vector<std::int64_t> pair(Size2d size) { return {size.height, size.width}; }
 
-BluePrint conv_layer(std::int64_t out_channels, std::int64_t multiplier, std::int64_t groups,
-                     Size2d kernel, Size2d stride, Size2d padding, const ConvOptions& options,
+/// What sets the number of channels that come out.
+struct Channels {
+  std::int64_t out = 0;  // 0: multiplier times those of x
+  std::int64_t multiplier = 1;
+  std::int64_t groups = 1;  // 0: one a channel of x
+};
+
+struct Window {
+  Size2d kernel = 1, stride = 1, padding = 0;
+};
+
+BluePrint conv_layer(const Channels& channels, const Window& window, const ConvOptions& options,
                      std::source_location where) {
   return layer("conv",
-               {{"out_channels", out_channels},
-                {"multiplier", multiplier},
-                {"groups", groups},
-                {"kernel", pair(kernel)},
-                {"stride", pair(stride)},
-                {"padding", pair(padding)},
+               {{"out_channels", channels.out},
+                {"multiplier", channels.multiplier},
+                {"groups", channels.groups},
+                {"kernel", pair(window.kernel)},
+                {"stride", pair(window.stride)},
+                {"padding", pair(window.padding)},
                 {"dilation", pair(options.dilation)},
                 {"bias", options.bias}},
                1, where);
@@ -32,7 +42,8 @@ BluePrint conv(std::int64_t out_channels, Size2d kernel, Size2d stride, Size2d p
                ConvOptions options, std::source_location where) {
   TR_CHECK(out_channels >= 1, "conv: out_channels is {}, expected at least 1", out_channels);
   TR_CHECK(options.groups >= 1, "conv: groups is {}, expected at least 1", options.groups);
-  return conv_layer(out_channels, 1, options.groups, kernel, stride, padding, options, where);
+  return conv_layer({.out = out_channels, .groups = options.groups}, {kernel, stride, padding},
+                    options, where);
 }
 
 BluePrint conv_dw(Size2d kernel, Size2d stride, Size2d padding, ConvOptions options,
@@ -40,7 +51,7 @@ BluePrint conv_dw(Size2d kernel, Size2d stride, Size2d padding, ConvOptions opti
   TR_CHECK(options.groups == 1,
            "conv_dw: options.groups is {}, expected it unset (one group a channel)",
            options.groups);
-  return conv_layer(0, 1, 0, kernel, stride, padding, options, where);
+  return conv_layer({.groups = 0}, {kernel, stride, padding}, options, where);
 }
 
 BluePrint group_conv(std::int64_t out_channels, std::int64_t groups, Size2d kernel, Size2d stride,
@@ -54,7 +65,7 @@ BluePrint group_conv(std::int64_t out_channels, std::int64_t groups, Size2d kern
 
 BluePrint conv_expand(std::int64_t factor, std::source_location where) {
   TR_CHECK(factor >= 1, "conv_expand: factor is {}, expected at least 1", factor);
-  return conv_layer(0, factor, 1, 1, 1, 0, {}, where);
+  return conv_layer({.multiplier = factor}, {}, {}, where);
 }
 
 namespace {

@@ -3,8 +3,12 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "ops/rules.h"
+#include "renaissance/ops/shape.h"
 
 namespace tr {
+
+BluePrint flatten(std::source_location where) { return layer("flatten", {}, 1, where); }
+
 namespace {
 
 using ops::Ids;

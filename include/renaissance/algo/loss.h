@@ -20,7 +20,7 @@ struct LossTerm {
 
 /// What a task trains for: the sum of its terms. Every loss builder converts to it; a + b adds
 /// terms. Values reported and gradients are means over the valid samples of the global batch.
-struct Loss {
+struct TR_API Loss {
   std::vector<LossTerm> terms;
 
   std::string name() const;  // "cross_entropy", "cross_entropy+mse"

@@ -2,119 +2,147 @@
 #include "op_cases.h"
 
 namespace tr::test {
+namespace {
 
-std::vector<ShapeCase> loss_cases() {
-  const TensorType scalar = f32({}), scores = f32({6, 10}), low = f16({6, 10}), labels = i32({6});
-  const Attrs too_smooth = {{"label_smoothing", 1.5}};
-  const Attrs fp16 = {{"dtype", std::string("fp16")}};
+const TensorType kScalar = f32({}), kScores = f32({6, 10}), kLow = f16({6, 10}), kLabels = i32({6});
+const Attrs kTooSmooth = {{"label_smoothing", 1.5}};
+const Attrs kFp16 = {{"dtype", std::string("fp16")}};
+
+std::vector<ShapeCase> log_softmax_cases() {
   return {
-      {"Low", "log_softmax", {}, {low}, {scores}, {}},
+      {"Low", "log_softmax", {}, {kLow}, {kScores}, {}},
       {"Image",
        "log_softmax",
        {},
        {f16({6, 1, 1, 10})},
        {},
        {"x has shape [6, 1, 1, 10], expected [N, C] (flatten() an image first)"}},
-      {"ByInput", "log_softmax_backward", {}, {scores, scores, low}, {low}, {}},
-      {"ByAttribute", "log_softmax_backward", fp16, {scores, scores}, {low}, {}},
+      {"ByInput", "log_softmax_backward", {}, {kScores, kScores, kLow}, {kLow}, {}},
+      {"ByAttribute", "log_softmax_backward", kFp16, {kScores, kScores}, {kLow}, {}},
       {"OtherShape",
        "log_softmax_backward",
        {},
-       {scores, f32({6, 9})},
+       {kScores, f32({6, 9})},
        {},
        {"logp is fp32 [6, 9]"}},
+  };
+}
 
-      {"Hard", "nll", {}, {scores, labels}, {scalar}, {}},
-      {"HardLong", "nll", {}, {scores, i64({6})}, {scalar}, {}},
-      {"Soft", "nll", {{"label_smoothing", 1.0}}, {scores, scores}, {scalar}, {}},
-      {"LowScores", "nll", {}, {low, labels}, {}, {"logp has dtype fp16, expected fp32"}},
+std::vector<ShapeCase> nll_cases() {
+  return {
+      {"Hard", "nll", {}, {kScores, kLabels}, {kScalar}, {}},
+      {"HardLong", "nll", {}, {kScores, i64({6})}, {kScalar}, {}},
+      {"Soft", "nll", {{"label_smoothing", 1.0}}, {kScores, kScores}, {kScalar}, {}},
+      {"LowScores", "nll", {}, {kLow, kLabels}, {}, {"logp has dtype fp16, expected fp32"}},
       {"Count",
        "nll",
        {},
-       {scores, i32({5})},
+       {kScores, i32({5})},
        {},
        {"labels has shape [5], expected [6] (a class number a sample)"}},
       {"Bytes",
        "nll",
        {},
-       {scores, u8({6})},
+       {kScores, u8({6})},
        {},
        {"labels has dtype uint8, expected int32 or int64 (class numbers) or fp32 (probabilities)"}},
       {"SoftShape",
        "nll",
        {},
-       {scores, f32({6})},
+       {kScores, f32({6})},
        {},
        {"labels is fp32 [6], expected fp32 [6, 10]"}},
       {"Smoothing",
        "nll",
-       too_smooth,
-       {scores, labels},
+       kTooSmooth,
+       {kScores, kLabels},
        {},
        {"label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"}},
-      {"Good", "nll_backward", {}, {scalar, scores, labels}, {scores}, {}},
+      {"Good", "nll_backward", {}, {kScalar, kScores, kLabels}, {kScores}, {}},
       {"Seed",
        "nll_backward",
        {},
-       {f32({1}), scores, labels},
+       {f32({1}), kScores, kLabels},
        {},
        {"seed is fp32 [1], expected fp32 []"}},
+  };
+}
 
-      {"Good", "softmax_cross_entropy", {}, {low, labels}, {scalar, scores}, {}},
+std::vector<ShapeCase> fused_cases() {
+  return {
+      {"Good", "softmax_cross_entropy", {}, {kLow, kLabels}, {kScalar, kScores}, {}},
       {"Smoothing",
        "softmax_cross_entropy",
-       too_smooth,
-       {low, labels},
+       kTooSmooth,
+       {kLow, kLabels},
        {},
        {"label_smoothing is 1.5"}},
-      {"ByAttribute", "softmax_cross_entropy_backward", fp16, {scalar, scores, labels}, {low}, {}},
-      {"ByInput", "softmax_cross_entropy_backward", {}, {scalar, scores, labels, low}, {low}, {}},
+      {"ByAttribute",
+       "softmax_cross_entropy_backward",
+       kFp16,
+       {kScalar, kScores, kLabels},
+       {kLow},
+       {}},
+      {"ByInput",
+       "softmax_cross_entropy_backward",
+       {},
+       {kScalar, kScores, kLabels, kLow},
+       {kLow},
+       {}},
       {"LowScores",
        "softmax_cross_entropy_backward",
        {},
-       {scalar, low, labels},
+       {kScalar, kLow, kLabels},
        {},
        {"logp has dtype fp16"}},
+  };
+}
 
-      {"Low", "mse", {}, {low, scores}, {scalar}, {}},
-      {"Vector", "mse", {}, {f32({6}), f32({6})}, {scalar}, {}},
+std::vector<ShapeCase> pair_cases() {
+  return {
+      {"Low", "mse", {}, {kLow, kScores}, {kScalar}, {}},
+      {"Vector", "mse", {}, {f32({6}), f32({6})}, {kScalar}, {}},
       {"Shape",
        "mse",
        {},
        {f32({6, 1}), f32({6})},
        {},
        {"target has shape [6], expected [6, 1] (that of y)"}},
-      {"Target", "mse", {}, {scores, i32({6, 10})}, {}, {"target has dtype int32, expected fp32"}},
-      {"Scalar", "mse", {}, {scalar, scalar}, {}, {"y has shape [], expected [N, ...]"}},
-      {"Good", "mse_backward", {}, {scalar, low, scores}, {low}, {}},
+      {"Target", "mse", {}, {kScores, i32({6, 10})}, {}, {"target has dtype int32, expected fp32"}},
+      {"Scalar", "mse", {}, {kScalar, kScalar}, {}, {"y has shape [], expected [N, ...]"}},
+      {"Good", "mse_backward", {}, {kScalar, kLow, kScores}, {kLow}, {}},
       {"Seed",
        "mse_backward",
        {},
-       {labels, low, scores},
+       {kLabels, kLow, kScores},
        {},
        {"seed is int32 [6], expected fp32 []"}},
-      {"Good", "bce_with_logits", {}, {scores, scores}, {scalar}, {}},
-      {"Shape", "bce_with_logits", {}, {scores, f32({6, 9})}, {}, {"target has shape [6, 9]"}},
-      {"Good", "bce_with_logits_backward", {}, {scalar, scores, scores}, {scores}, {}},
+      {"Good", "bce_with_logits", {}, {kScores, kScores}, {kScalar}, {}},
+      {"Shape", "bce_with_logits", {}, {kScores, f32({6, 9})}, {}, {"target has shape [6, 9]"}},
+      {"Good", "bce_with_logits_backward", {}, {kScalar, kScores, kScores}, {kScores}, {}},
       {"Shape",
        "bce_with_logits_backward",
        {},
-       {scalar, scores, f32({6, 9})},
+       {kScalar, kScores, f32({6, 9})},
        {},
        {"target has shape [6, 9]"}},
+  };
+}
 
-      {"Good", "topk_correct", {}, {low, i64({6})}, {i32({2})}, {}},
+std::vector<ShapeCase> metric_cases() {
+  return {
+      {"Good", "topk_correct", {}, {kLow, i64({6})}, {i32({2})}, {}},
       {"Soft",
        "topk_correct",
        {},
-       {scores, scores},
+       {kScores, kScores},
        {},
        {"labels has dtype fp32, expected int32 or int64"}},
-      {"Good", "loss_seed", {}, {i64({8}), f32({32, 6}), scalar}, {scalar}, {}},
+      {"Good", "loss_seed", {}, {i64({8}), f32({32, 6}), kScalar}, {kScalar}, {}},
       {"Table",
        "loss_seed",
        {},
-       {i64({8}), f32({32, 2}), scalar},
+       {i64({8}), f32({32, 2}), kScalar},
        {},
        {"step_floats is fp32 [32, 2]"}},
       {"Scale",
@@ -124,6 +152,16 @@ std::vector<ShapeCase> loss_cases() {
        {},
        {"loss_scale is int32 [], expected fp32 []"}},
   };
+}
+
+}  // namespace
+
+std::vector<ShapeCase> loss_cases() {
+  std::vector<ShapeCase> all;
+  for (auto* family : {log_softmax_cases, nll_cases, fused_cases, pair_cases, metric_cases}) {
+    for (ShapeCase& c : family()) all.push_back(std::move(c));
+  }
+  return all;
 }
 
 }  // namespace tr::test

@@ -2,70 +2,78 @@
 #include "op_cases.h"
 
 namespace tr::test {
+namespace {
 
-using Ints = std::vector<std::int64_t>;
+const Shape kX{4, 5};
+const TensorType kCounters = i64({8}), kStepInts = i64({16, 4});
 
-std::vector<ShapeCase> map_cases() {
-  const Shape x{4, 5};
-  const TensorType counters = i64({8}), ints = i64({16, 4});
+std::vector<ShapeCase> elementwise_cases() {
   return {
-      {"Fp16", "relu", {}, {f16(x)}, {f16(x)}, {}},
+      {"Fp16", "relu", {}, {f16(kX)}, {f16(kX)}, {}},
       {"Scalar", "relu", {}, {f32({})}, {f32({})}, {}},
-      {"Integer", "relu", {}, {i32(x)}, {}, {"x has dtype int32, expected fp32, fp16 or bf16"}},
-      {"Good", "relu_backward", {}, {f32(x), f32(x)}, {f32(x)}, {}},
+      {"Integer", "relu", {}, {i32(kX)}, {}, {"x has dtype int32, expected fp32, fp16 or bf16"}},
+      {"Good", "relu_backward", {}, {f32(kX), f32(kX)}, {f32(kX)}, {}},
       {"OtherShape",
        "relu_backward",
        {},
-       {f32(x), f32({5, 4})},
+       {f32(kX), f32({5, 4})},
        {},
        {"y is fp32 [5, 4], expected fp32 [4, 5] (that of dy)"}},
       {"OtherDType",
        "silu_backward",
        {},
-       {f16(x), f32(x)},
+       {f16(kX), f32(kX)},
        {},
        {"x is fp32 [4, 5], expected fp16 [4, 5]"}},
       {"NegativeSlope",
        "leaky_relu",
        {{"alpha", -0.5}},
-       {f32(x)},
+       {f32(kX)},
        {},
        {"alpha (slope below 0) is -0.5, expected at least 0"}},
-      {"ZeroSlope", "leaky_relu", {{"alpha", 0.0}}, {f32(x)}, {f32(x)}, {}},
+      {"ZeroSlope", "leaky_relu", {{"alpha", 0.0}}, {f32(kX)}, {f32(kX)}, {}},
       {"ZeroBeta",
        "softplus",
        {{"alpha", 0.0}},
-       {f32(x)},
+       {f32(kX)},
        {},
        {"alpha (beta) is 0, expected above 0"}},
       {"ZeroAlpha",
        "celu_backward",
        {{"alpha", 0.0}},
-       {f32(x), f32(x)},
+       {f32(kX), f32(kX)},
        {},
        {"is 0, expected above 0"}},
+  };
+}
 
-      {"Plan", "dropout", {{"p", 0.5}}, {f32(x)}, {f32(x)}, {}},
-      {"Graph", "dropout", {{"p", 0.0}}, {f16(x), counters, ints}, {f16(x)}, {}},
-      {"Certain", "dropout", {{"p", 1.0}}, {f32(x)}, {}, {"p is 1, expected 0 <= p < 1"}},
-      {"Negative", "dropout", {{"p", -0.1}}, {f32(x)}, {}, {"p is -0.1, expected 0 <= p < 1"}},
+std::vector<ShapeCase> dropout_cases() {
+  return {
+      {"Plan", "dropout", {{"p", 0.5}}, {f32(kX)}, {f32(kX)}, {}},
+      {"Graph", "dropout", {{"p", 0.0}}, {f16(kX), kCounters, kStepInts}, {f16(kX)}, {}},
+      {"Certain", "dropout", {{"p", 1.0}}, {f32(kX)}, {}, {"p is 1, expected 0 <= p < 1"}},
+      {"Negative", "dropout", {{"p", -0.1}}, {f32(kX)}, {}, {"p is -0.1, expected 0 <= p < 1"}},
       {"NotCounters",
        "dropout",
        {{"p", 0.5}},
-       {f32(x), i64({7}), ints},
+       {f32(kX), i64({7}), kStepInts},
        {},
        {"counters has shape [7], expected [8]"}},
       {"NotStepInts",
        "dropout",
        {{"p", 0.5}},
-       {f32(x), counters, i64({16, 3})},
+       {f32(kX), kCounters, i64({16, 3})},
        {},
        {"step_ints [capacity, 4]"}},
-      {"Good", "dropout_backward", {{"p", 0.5}}, {f16(x), counters, ints}, {f16(x)}, {}},
-      {"Nan", "dropout_backward", {{"p", 2.0}}, {f16(x), counters, ints}, {}, {"p is 2"}},
+      {"Good", "dropout_backward", {{"p", 0.5}}, {f16(kX), kCounters, kStepInts}, {f16(kX)}, {}},
+      {"Nan", "dropout_backward", {{"p", 2.0}}, {f16(kX), kCounters, kStepInts}, {}, {"p is 2"}},
+  };
+}
 
+std::vector<ShapeCase> view_cases() {
+  return {
       {"Image", "flatten", {}, {f16({2, 7, 7, 3})}, {f16({2, 147})}, {}},
-      {"Flat", "flatten", {}, {f32(x)}, {f32(x)}, {}},
+      {"Flat", "flatten", {}, {f32(kX)}, {f32(kX)}, {}},
       {"Vector", "flatten", {}, {f32({5})}, {}, {"x has shape [5], expected [N, ...]"}},
       {"Good", "reshape_like", {}, {f16({2, 12}), f32({2, 2, 3, 2})}, {f16({2, 2, 3, 2})}, {}},
       {"OtherCount",
@@ -74,83 +82,95 @@ std::vector<ShapeCase> map_cases() {
        {f16({2, 12}), f32({2, 5})},
        {},
        {"x has shape [2, 12], expected as many elements as [2, 5]"}},
-      {"Good", "identity", {}, {i32(x)}, {i32(x)}, {}},
-      {"Good", "stop_gradient", {}, {f32(x)}, {f32(x)}, {}},
+      {"Good", "identity", {}, {i32(kX)}, {i32(kX)}, {}},
+      {"Good", "stop_gradient", {}, {f32(kX)}, {f32(kX)}, {}},
+  };
+}
 
-      {"Same", "add", {}, {f32(x), f32(x)}, {f32(x)}, {}},
-      {"Row", "add", {}, {f16(x), f16({5})}, {f16(x)}, {}},
-      {"Column", "add", {}, {f32(x), f32({4, 1})}, {f32(x)}, {}},
-      {"Scalar", "add", {}, {f32(x), f32({})}, {f32(x)}, {}},
+std::vector<ShapeCase> arithmetic_cases() {
+  return {
+      {"Same", "add", {}, {f32(kX), f32(kX)}, {f32(kX)}, {}},
+      {"Row", "add", {}, {f16(kX), f16({5})}, {f16(kX)}, {}},
+      {"Column", "add", {}, {f32(kX), f32({4, 1})}, {f32(kX)}, {}},
+      {"Scalar", "add", {}, {f32(kX), f32({})}, {f32(kX)}, {}},
       {"Larger",
        "add",
        {},
-       {f32({5}), f32(x)},
+       {f32({5}), f32(kX)},
        {},
        {"b has shape [4, 5], expected [5] (that of a) or axes of size 1"}},
-      {"Mixed", "add", {}, {f32(x), f16(x)}, {}, {"b has dtype fp16, expected fp32 (that of a)"}},
-      {"Row", "reduce_to", {}, {f32(x), f32({1, 5})}, {f32({1, 5})}, {}},
-      {"Converts", "reduce_to", {}, {f32(x), f16({5})}, {f16({5})}, {}},
+      {"Mixed", "add", {}, {f32(kX), f16(kX)}, {}, {"b has dtype fp16, expected fp32 (that of a)"}},
+      {"Row", "reduce_to", {}, {f32(kX), f32({1, 5})}, {f32({1, 5})}, {}},
+      {"Converts", "reduce_to", {}, {f32(kX), f16({5})}, {f16({5})}, {}},
       {"NotBroadcast",
        "reduce_to",
        {},
-       {f32(x), f32({4})},
+       {f32(kX), f32({4})},
        {},
        {"like has shape [4]", "broadcasts to x [4, 5]"}},
-      {"Good", "cast", {{"dtype", std::string("bf16")}}, {f32(x)}, {{x, DType::BF16}}, {}},
+      {"Good", "cast", {{"dtype", std::string("bf16")}}, {f32(kX)}, {{kX, DType::BF16}}, {}},
       {"ToInteger",
        "cast",
        {{"dtype", std::string("int8")}},
-       {f32(x)},
+       {f32(kX)},
        {},
        {"dtype is int8, expected fp32, fp16 or bf16"}},
-      {"Unknown", "cast", {{"dtype", std::string("fp23")}}, {f32(x)}, {}, {"fp23"}},
+      {"Unknown", "cast", {{"dtype", std::string("fp23")}}, {f32(kX)}, {}, {"fp23"}},
+  };
+}
 
+std::vector<ShapeCase> concat_cases() {
+  return {
       {"Channels", "concat", {}, {f32({2, 3, 3, 4}), f32({2, 3, 3, 6})}, {f32({2, 3, 3, 10})}, {}},
-      {"One", "concat", {{"axis", std::int64_t{1}}}, {f32(x)}, {f32(x)}, {}},
+      {"One", "concat", {{"axis", std::int64_t{1}}}, {f32(kX)}, {f32(kX)}, {}},
       {"Batch",
        "concat",
        {{"axis", std::int64_t{-2}}},
-       {f32(x), f32(x)},
+       {f32(kX), f32(kX)},
        {},
        {"axis is -2, the batch of x0 [4, 5]; expected another one"}},
       {"OutOfRange",
        "concat",
        {{"axis", std::int64_t{2}}},
-       {f32(x), f32(x)},
+       {f32(kX), f32(kX)},
        {},
        {"axis is 2, expected -2 to 1"}},
       {"OtherRows",
        "concat",
        {},
-       {f32(x), f32({3, 5})},
+       {f32(kX), f32({3, 5})},
        {},
        {"x1 has shape [3, 5], expected [4, 5] (that of x0) on all axes but 1"}},
-      {"OtherRank", "concat", {}, {f32(x), f32({4, 1, 5})}, {}, {"x1 has shape [4, 1, 5]"}},
+      {"OtherRank", "concat", {}, {f32(kX), f32({4, 1, 5})}, {}, {"x1 has shape [4, 1, 5]"}},
       {"OtherDType",
        "concat",
        {},
-       {f32(x), f16(x)},
+       {f32(kX), f16(kX)},
        {},
        {"x1 has dtype fp16, expected fp32 (that of x0)"}},
       {"Good",
        "concat_backward",
        {{"num_inputs", std::int64_t{2}}},
-       {f32({4, 8}), f32(x), f32({4, 3})},
-       {f32(x), f32({4, 3})},
+       {f32({4, 8}), f32(kX), f32({4, 3})},
+       {f32(kX), f32({4, 3})},
        {}},
       {"Short",
        "concat_backward",
        {{"num_inputs", std::int64_t{2}}},
-       {f32({4, 7}), f32(x), f32({4, 3})},
+       {f32({4, 7}), f32(kX), f32({4, 3})},
        {},
        {"dy is fp32 [4, 7], expected fp32 [4, 8] (the joined inputs)"}},
       {"Count",
        "concat_backward",
        {{"num_inputs", std::int64_t{3}}},
-       {f32({4, 8}), f32(x), f32({4, 3})},
+       {f32({4, 8}), f32(kX), f32({4, 3})},
        {},
        {"2 inputs after dy, expected num_inputs = 3"}},
+  };
+}
 
+std::vector<ShapeCase> channel_padding_cases() {
+  return {
       {"Good", "channel_padding", {}, {f16({2, 4, 4, 3})}, {f16({2, 4, 4, 8})}, {}},
       {"Full",
        "channel_padding",
@@ -167,7 +187,7 @@ std::vector<ShapeCase> map_cases() {
       {"NoImage",
        "channel_padding",
        {},
-       {f16(x)},
+       {f16(kX)},
        {},
        {"x has shape [4, 5], expected [N, H, W, C]"}},
       {"Good",
@@ -183,6 +203,17 @@ std::vector<ShapeCase> map_cases() {
        {},
        {"dy has shape [2, 4, 4, 2], expected [2, 4, 4, 3] (that of x) with channels added"}},
   };
+}
+
+}  // namespace
+
+std::vector<ShapeCase> map_cases() {
+  std::vector<ShapeCase> all;
+  for (auto* family : {elementwise_cases, dropout_cases, view_cases, arithmetic_cases, concat_cases,
+                       channel_padding_cases}) {
+    for (ShapeCase& c : family()) all.push_back(std::move(c));
+  }
+  return all;
 }
 
 }  // namespace tr::test
