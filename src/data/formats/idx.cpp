@@ -44,7 +44,7 @@ void check_magic(std::uint32_t magic, IdxKind kind, bool compressed, const std::
   if (magic == magic_of(kind)) return;
   const std::uint32_t element = (magic >> 8) & 255u;
   if ((magic >> 16) == 0 && !element_name(element).empty()) {
-    throw_as<DataError>("{}: the element type is {:#04X} ({}), expected 0x08 (unsigned byte)", who,
+    throw_as<DataError>("{}: the element type is 0x{:02X} ({}), expected 0x08 (unsigned byte)", who,
                         element, element_name(element));
   }
   const bool idx_like = (magic >> 16) == 0 || (magic & 0xffffu) == 0;
