@@ -160,7 +160,7 @@ PlacementResult place(const std::vector<Transient>& transients,
                       int rounds) {
   Placer placer(transients, groups, conflicts);
   const std::int64_t live = live_bytes(transients, groups);
-  const std::int64_t target = live + live / 1024;  // what is left above is not worth a search
+  const std::int64_t target = live + live / 256;  // what is left above is not worth a search
   PlacementResult best;
   std::vector<int> order;
   for (std::vector<int>& start : starting_orders(placer.facts())) {

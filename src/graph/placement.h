@@ -30,7 +30,7 @@ class Conflicts {
 
 /// Searches orders of placing for a low peak: by size, by size x lifetime, by lifetime, by time;
 /// then, from the best one, what lies at the top is placed earlier and all is placed again,
-/// `rounds` times or until the peak is within 0.1 % of the live bytes.
+/// `rounds` times or until the peak is within 0.4 % of the live bytes.
 PlacementResult place(const std::vector<Transient>& transients,
                       const std::vector<PlaceGroup>& groups, const Conflicts& conflicts,
                       int rounds);

@@ -148,6 +148,15 @@ TEST_P(ModelPlan, StaysNearTheLowerBound) {
               ms.count());
 }
 
+TEST_P(ModelPlan, StaysNearTheBoundWithWeightGradientsOnAStreamOfTheirOwn) {
+  LoweredGraph graph = GetParam().make(GetParam().batch);
+  for (LoweredNode& node : graph.nodes) node.stream = node.op == "conv_dweight" ? 1 : 0;
+  derive_dependencies(graph);
+  const MemoryPlan plan = plan_transients(graph, 0, {});
+  EXPECT_EQ(PlanChecker(graph).fault(plan), "");
+  EXPECT_LE(ratio(plan, graph), 1.10);
+}
+
 TEST_P(ModelPlan, WithoutReuseIsFarFromTheBound) {
   LoweredGraph graph = GetParam().make(GetParam().batch);
   const MemoryPlan plan = plan_transients(graph, 0, {.reuse = false});
