@@ -47,7 +47,7 @@ const std::vector<Row> kRows = {
 Tensor smooth_inputs(const std::string& op, const Attrs& attrs, double margin) {
   Tensor x = Tensor::uniform({7, 31}, -5, 5, 1);
   for (float& value : std::span<float>(x.data<float>(), std::size_t(x.num_elements()))) {
-    for (double kink : kinks(op, attrs)) {
+    for (double kink : ref::kinks(op, attrs)) {
       if (std::abs(double(value) - kink) < margin) value = float(kink + 2 * margin);
     }
   }
@@ -60,7 +60,7 @@ OpCase elementwise_case(const std::string& op, const Attrs& attrs, const std::st
   c.forward = [op, attrs](const std::vector<Array>& in) {
     Array y(in[0].shape);
     for (std::int64_t i = 0; i < y.shape.num_elements(); ++i)
-      y[i] = activation(op, attrs, in[0][i]);
+      y[i] = ref::activation(op, attrs, in[0][i]);
     return y;
   };
   c.differentiable = {0};
@@ -108,10 +108,11 @@ TEST(ElementwiseTable, FunctorsInDoubleMatchFormulaAndFiniteDifferences) {
       const Tensor inputs = smooth_inputs(row.op, attrs, 1e-3);
       const bool found = functors::visit(row.op, float(alpha), [&]<typename F>(const F& f) {
         for (float value : inputs.values<float>()) {
-          const double x = value, y = activation(row.op, attrs, x), h = 1e-5;
+          const double x = value, y = ref::activation(row.op, attrs, x), h = 1e-5;
           EXPECT_NEAR(f(x), y, 1e-12 * (1 + std::abs(y))) << row.op << " of " << x;
           const double slope =
-              (activation(row.op, attrs, x + h) - activation(row.op, attrs, x - h)) / (2 * h);
+              (ref::activation(row.op, attrs, x + h) - ref::activation(row.op, attrs, x - h)) /
+              (2 * h);
           const double saved = F::kSaves == functors::Saved::Y ? f(x) : x;
           EXPECT_NEAR(f.grad(saved, 1.0), slope, 1e-8 * (1 + std::abs(slope)))
               << row.op << "' at " << x;

@@ -24,6 +24,8 @@ struct Array {
 Array array_of(const Tensor& tensor);
 Tensor tensor_of(const Array& array, DType dtype = DType::FP32);
 
+namespace ref {
+
 /// f of an activation by the formula in include/renaissance/ops/elementwise.h; attributes by their
 /// names there. @throws InvalidArgument  no such activation.
 double activation(const std::string& op, const Attrs& attrs, double x);
@@ -31,8 +33,6 @@ double activation(const std::string& op, const Attrs& attrs, double x);
 std::vector<double> kinks(const std::string& op, const Attrs& attrs);
 /// Names of every activation that this file knows.
 std::vector<std::string> activation_names();
-
-namespace ref {
 
 /// y[n, o] = sum_k x[n, k] weight[o, k] (+ bias[o]); x may have any rank >= 1.
 Array fc(const Array& x, const Array& weight, const Array* bias);

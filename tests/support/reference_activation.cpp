@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "support/reference.h"
 
-namespace tr::test {
+namespace tr::test::ref {
 namespace {
 
 struct Formula {
@@ -64,6 +64,10 @@ const std::map<std::string, Formula>& formulas() {
        {[](double x, double a) { return x > a    ? x - a
                                         : x < -a ? x + a
                                                  : 0; }, at_both}},
+      {"exp", {[](double x, double) { return std::exp(x); }}},
+      {"abs", {[](double x, double) { return std::abs(x); }, at_zero}},
+      {"square", {[](double x, double) { return x * x; }}},
+      {"neg", {[](double x, double) { return -x; }}},
   };
   return table;
 }
@@ -97,4 +101,4 @@ std::vector<std::string> activation_names() {
   return names;
 }
 
-}  // namespace tr::test
+}  // namespace tr::test::ref

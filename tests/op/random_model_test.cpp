@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random models (any DAG of fc, activations, add, concat, shared layers), compiled and stepped on
+// the CPU.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "algo/loss_spec.h"
+#include "algo/optimizer_spec.h"
+#include "backend/executor.h"
+#include "graph/compiler.h"
+#include "graph/step_tables.h"
+#include "renaissance/algo/loss.h"
+#include "renaissance/algo/optimizer.h"
+#include "renaissance/ops/elementwise.h"
+#include "renaissance/ops/linear.h"
+#include "renaissance/ops/shape.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+constexpr std::int64_t kBatch = 5, kFeatures = 6, kClasses = 4;
+constexpr int kModels = 60;
+
+class RandomModel {
+ public:
+  explicit RandomModel(std::uint64_t seed) : random_(seed) {}
+
+  BluePrint build() {
+    const Value image = input("image");
+    values_ = {{image, kFeatures, 0}};
+    const std::uint64_t count = 3 + below(8);
+    for (std::uint64_t i = 0; i < count; ++i) grow();
+    std::vector<Value> ends;
+    for (const Made& made : values_) {
+      if (made.readers == 0) ends.push_back(made.value);
+    }
+    const Value last = ends.size() == 1 ? ends[0] : concat(ends);
+    return model(image, fc(kClasses, true)(last));
+  }
+
+ private:
+  struct Made {
+    Value value;
+    std::int64_t width;
+    int readers;
+  };
+
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  Made& any() {
+    Made& made = values_[below(values_.size())];
+    ++made.readers;
+    return made;
+  }
+  void keep(const Value& value, std::int64_t width) { values_.push_back({value, width, 0}); }
+
+  // Smooth ones: no difference quotient meets a kink.
+  Value activated(const Value& x) {
+    switch (below(6)) {
+      case 0: return tanh()(x);
+      case 1: return silu()(x);
+      case 2: return sigmoid()(x);
+      case 3: return gelu()(x);
+      case 4: return softplus()(x);
+      default: return mish()(x);
+    }
+  }
+
+  void grow() {
+    const Made a = any();
+    switch (below(5)) {
+      case 0: {
+        const std::int64_t width = 2 + std::int64_t(below(6));
+        keep(fc(width, below(3) > 0)(a.value), width);
+        break;
+      }
+      case 1: keep(activated(a.value), a.width); break;
+      case 2: {
+        const Made b = any();
+        keep(add(a.value, b.width == a.width ? b.value : fc(a.width, true)(b.value)), a.width);
+        break;
+      }
+      case 3: {
+        const Made b = any();
+        keep(concat({a.value, b.value}), a.width + b.width);
+        break;
+      }
+      default: {  // one layer at two places
+        const BluePrint layer = shared(fc(a.width, true));
+        keep(layer(tanh()(layer(a.value))), a.width);
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Made> values_;
+};
+
+// The compiled training step of a model and its mirror in double.
+class Model {
+ public:
+  explicit Model(std::uint64_t seed, PlanOptions memory = {}, int threads = 1)
+      : image_(Tensor::uniform({kBatch, kFeatures}, -1, 1, seed)), labels_(some_labels()) {
+    CompileRequest request;
+    request.model = RandomModel(seed).build();
+    request.sample_fields = {{"image", {Shape{kFeatures}, DType::FP32}},
+                             {"label", {Shape{}, DType::INT32}}};
+    request.loss = loss_spec(CrossEntropyLoss().label_smoothing(0.1f));
+    request.optimizer = optimizer_spec(SGD().momentum(0.9));
+    request.memory = memory;
+    VariantKey key;
+    key.batch = kBatch;
+    key.fields = {{"image", image_.type()}, {"label", labels_.type()}};
+    key.name = "train_base";
+    request.variants = {key};
+    const auto oracle = make_kernel_oracle(DeviceKind::CPU, tuning_);
+    compiled_ = compile(request, *oracle);
+    executor_ = make_cpu_executor(compiled_, {.num_threads = threads});
+    for (std::size_t i = 0; i < params().size(); ++i) {
+      weights_.push_back(
+          array_of(Tensor::uniform(params()[i].spec.type.shape, -0.7f, 0.7f, 100 + i)));
+      const Tensor start = tensor_of(weights_[i]);
+      std::memcpy(executor_->persistent(params()[i].name), start.raw(), start.num_bytes());
+    }
+    fill_tables();
+  }
+
+  const std::vector<Param>& params() const { return compiled_.arch.params; }
+  std::vector<Array>& weights() { return weights_; }
+  Executor& executor() { return *executor_; }
+
+  void step() {
+    bind();
+    executor_->run(0);
+  }
+  void step_by_labels() {
+    bind();
+    for (int label = 0; label < kNumGraphIds; ++label) executor_->run(0, GraphId(label));
+  }
+
+  Tensor read(const std::string& name, const Shape& shape) {
+    Tensor tensor(shape, DType::FP32);
+    std::memcpy(tensor.raw(), executor_->persistent(name), tensor.num_bytes());
+    return tensor;
+  }
+
+  /// Sum of the losses, in double, from the plan's layers.
+  double loss() const {
+    std::vector<Array> values = {array_of(image_)};
+    for (const ArchLayer& layer : compiled_.arch.layers) {
+      std::vector<Array> in;
+      for (int value : layer.inputs) in.push_back(values[std::size_t(value)]);
+      for (int param : layer.params) in.push_back(weights_[std::size_t(param)]);
+      values.push_back(apply(layer, in));
+    }
+    const Array& scores = values[std::size_t(compiled_.arch.outputs[0])];
+    return ref::nll(ref::log_softmax(scores), array_of(labels_), 0.1f)[0];
+  }
+
+ private:
+  static Array apply(const ArchLayer& layer, const std::vector<Array>& in) {
+    if (layer.op == "fc") return ref::fc(in[0], in[1], in.size() > 2 ? &in[2] : nullptr);
+    if (layer.op == "add") return ref::add(in[0], in[1]);
+    if (layer.op == "concat") return ref::concat(in, -1);
+    Array y = in[0];
+    for (double& value : y.values) value = ref::activation(layer.op, layer.attrs, value);
+    return y;
+  }
+
+  static Tensor some_labels() {
+    const std::int32_t labels[kBatch] = {1, 3, 0, 2, 1};
+    return Tensor::from({kBatch}, std::span<const std::int32_t>(labels));
+  }
+
+  void fill_tables() {
+    float* row = reinterpret_cast<float*>(executor_->persistent("step_floats"));
+    for (int i = 0; i < 1024; ++i, row += step_floats_columns(1)) {
+      row[kFloatInvWeight] = 1.0f / kBatch;
+      row[kFloatHeader + int(kGroupLr)] = 0.1f;
+      row[kFloatHeader + int(kGroupMomentum)] = 0.9f;
+    }
+    *reinterpret_cast<float*>(executor_->persistent("loss_scale")) = 1;
+  }
+
+  void bind() {
+    executor_->bind_input("image", image_.raw());
+    executor_->bind_input("label", labels_.raw());
+  }
+
+  Tensor image_, labels_;
+  TuningTable tuning_;
+  CompileResult compiled_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<Array> weights_;
+};
+
+TEST(RandomModelTest, GradientsEqualFiniteDifferences) {
+  for (std::uint64_t seed = 0; seed < kModels; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Model model(seed);
+    const double loss = model.loss();
+    model.step();
+    const Tensor results = model.read("results", {kResultColumns});
+    EXPECT_NEAR(results.at(kResultLossSum), loss, 1e-5 * std::abs(loss));
+    for (std::size_t p = 0; p < model.params().size(); ++p) {
+      Array want(model.params()[p].spec.type.shape);
+      for (std::int64_t i = 0; i < want.shape.num_elements(); ++i) {
+        double& weight = model.weights()[p][i];
+        const double start = weight, h = 1e-5;
+        weight = start + h;
+        const double up = model.loss();
+        weight = start - h;
+        want[i] = (up - model.loss()) / (2 * h * kBatch);
+        weight = start;
+      }
+      const std::string name = model.params()[p].name;
+      const Tensor got = model.read(name + ".grad", want.shape);
+      EXPECT_TRUE(is_close(got, want, tolerance(DType::FP32, 64, 4), name));
+    }
+  }
+}
+
+// Everything that a step changes, after three steps.
+std::vector<Tensor> state_after(Model& model, void (Model::*step)()) {
+  for (int i = 0; i < 3; ++i) (model.*step)();
+  std::vector<Tensor> state = {model.read("results", {3, kResultColumns})};
+  for (const Param& param : model.params()) {
+    state.push_back(model.read(param.name, param.spec.type.shape));
+  }
+  return state;
+}
+
+void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bytes(got[i], want[i]));
+}
+
+TEST(RandomModelTest, LaunchesByLabelEqualWholeSteps) {
+  for (std::uint64_t seed = 0; seed < kModels; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Model whole(seed), parts(seed);
+    expect_same(state_after(parts, &Model::step_by_labels), state_after(whole, &Model::step));
+  }
+}
+
+TEST(RandomModelTest, SharedMemoryGivesTheBytesOfSeparateMemory) {
+  for (std::uint64_t seed = 0; seed < kModels; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Model shared(seed), separate(seed, {.reuse = false, .in_place = false});
+    EXPECT_LE(shared.executor().arena_bytes(), separate.executor().arena_bytes());
+    expect_same(state_after(shared, &Model::step), state_after(separate, &Model::step));
+  }
+}
+
+TEST(RandomModelTest, ThreadCountsGiveTheSameBytes) {
+  for (std::uint64_t seed = 0; seed < kModels / 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Model one(seed, {}, 1), three(seed, {}, 3);
+    expect_same(state_after(three, &Model::step), state_after(one, &Model::step));
+  }
+}
+
+}  // namespace
+}  // namespace tr::test
