@@ -32,21 +32,26 @@ Fields declared_fields(const Config& config) {
   if (channels == 0) return {};
   TR_CHECK(data.color_channels == 0 || data.color_channels == channels,
            "color_channels is {}, expected {} (the images of {})", data.color_channels, channels, traits.name);
-  return {{"image", {{side, side, channels}, image_dtype(config)}}, {"label", {Shape{}, DType::INT32}}};
+  return {{"image", {{side, side, channels}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
 }
 
 /// The same from a set that is open: images as the chain leaves them, other fields as they are.
-Fields fields_of(const Dataset& set, const TransformChain& chain, const Config& config) {
+Fields fields_of(const Dataset& set, const TransformChain& chain) {
   Fields fields;
   for (const Field& field : set.fields()) {
     TensorType type = field.type;
     if (field.name == "image" && type.dtype == DType::UINT8) {
-      type = {chain.output_shape(type.shape), image_dtype(config)};
-    } else if (field.name == "image" && is_floating(type.dtype)) {
-      type.dtype = image_dtype(config);
+      type = {chain.output_shape(type.shape), DType::FP32};
     }
     fields[field.name] = type;
   }
+  return fields;
+}
+
+/// The same as the loader feeds them: floating images in the low dtype of amp.
+Fields fed(Fields fields, const Config& config) {
+  const auto image = fields.find("image");
+  if (image != fields.end() && is_floating(image->second.dtype)) image->second.dtype = image_dtype(config);
   return fields;
 }
 
@@ -209,15 +214,17 @@ CompiledRun compile_run(const RunRequest& request) {
   TR_CHECK(!request.train || run.data.train, "the data have no training set");
   run.train_chain = chain_of(run.config, true);
   run.val_chain = chain_of(run.config, false);
+  Fields fields = declared;
   const Dataset* any = run.data.train ? run.data.train.get() : run.data.val.get();
   if (any) {
     run.data_name = any->name();
-    run.train_fields = fields_of(*any, run.data.train ? run.train_chain : run.val_chain, run.config);
-    run.eval_fields = run.data.val ? fields_of(*run.data.val, run.val_chain, run.config) : run.train_fields;
+    fields = fields_of(*any, run.data.train ? run.train_chain : run.val_chain);
+    run.eval_fields = fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
   } else {
-    run.train_fields = run.eval_fields = declared;
+    run.eval_fields = fed(fields, run.config);
   }
-  check_model(request, run.train_fields, *oracle);
+  run.train_fields = fed(fields, run.config);
+  check_model(request, fields, *oracle);
 
   run.batches = plan_batches(run.config.global.values(), run.config.global.values().cpu_ranks);
   run.sizes = {run.data.train ? run.data.train->num_samples() : 0, run.data.val ? run.data.val->num_samples() : 0,
@@ -226,7 +233,7 @@ CompiledRun compile_run(const RunRequest& request) {
 
   CompileRequest compile_request;
   compile_request.model = request.model;
-  compile_request.sample_fields = run.train_fields;
+  compile_request.sample_fields = fields;
   compile_request.loss = loss_spec(run.config.train.loss);
   compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
   compile_request.graph = graph_options(run.config, run.batches);

@@ -31,7 +31,7 @@ struct CompiledRun {
   DatasetPair data;
   std::string data_name;
   TransformChain train_chain, val_chain;
-  std::map<std::string, TensorType> train_fields, eval_fields;  // one sample, as the network sees it
+  std::map<std::string, TensorType> train_fields, eval_fields;  // one sample, as fed to the network
   BatchPlan batches;
   SplitSizes sizes;
   VariantTable variants{BatchPlan{}, SplitSizes{}, {}, {}, false};

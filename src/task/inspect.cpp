@@ -142,7 +142,8 @@ std::string Trainer::find_nan() {
     };
     for (TensorId id = 0; id < TensorId(graph.tensors.size()); ++id) {
       const LoweredTensor& tensor = graph.tensor(id);
-      if (tensor.role == Role::INPUT) check(id, fmt::format("the data's field \"{}\"", tensor.name));
+      const bool owner = tensor.view_of == kNoTensor;
+      if (tensor.role == Role::INPUT && owner) check(id, fmt::format("the data's field \"{}\"", tensor.name));
       if (tensor.role == Role::WEIGHT && tensor.range_role < 0) check(id, "a parameter");
     }
     for (const LoweredNode& node : graph.nodes) {

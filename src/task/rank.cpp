@@ -30,7 +30,8 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
     std::map<std::string, std::int64_t> bytes;  // largest batch of each field that some graph reads
     for (const LoweredGraph& graph : run.compiled.lowered) {
       for (const LoweredTensor& tensor : graph.tensors) {
-        if (tensor.role == Role::INPUT) bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
+        const bool owner = tensor.view_of == kNoTensor;
+        if (tensor.role == Role::INPUT && owner) bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
       }
     }
     return bytes;
@@ -104,7 +105,7 @@ void Rank::bind(const data::Batch& batch) {
       data = zeros_.find(field)->second.data();
     } else {
       const auto found = batch.fields.find(field);
-      TR_ASSERT(found != batch.fields.end());
+      TR_CHECK(found != batch.fields.end(), "step: the batch has no field \"{}\"", field);
       data = found->second;
     }
     executor_->bind_input(field, data);
