@@ -91,6 +91,6 @@ function(tr_test name)
   endif()
   tr_program(${name}_test SOURCES ${ARG_SOURCES} LIBRARIES GTest::gtest_main ${ARG_LIBRARIES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${TR_TEST_ENVIRONMENT}")
 endfunction()
