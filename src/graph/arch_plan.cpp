@@ -29,6 +29,7 @@ struct ValueInfo {
 struct SharedScope {
   std::vector<int> params;
   std::size_t cursor = 0;
+  int places = 0;
   bool recording = true;
 };
 
@@ -107,7 +108,10 @@ class Expander {
     SharedScope& scope = shared_[node.identity.get()];
     SharedScope* const outer = std::exchange(scope_, &scope);
     scope.cursor = 0;
-    std::vector<int> out = place(node.children.front(), inputs, path);
+    // A name of the user's is the same at every place; layers need distinct ones.
+    const bool again = ++scope.places > 1 && !node.name.empty();
+    const std::string here = again ? fmt::format("{}@{}", path, scope.places) : path;
+    std::vector<int> out = place(node.children.front(), inputs, here);
     scope.recording = false;
     scope_ = outer;
     if (outer != nullptr && outer->recording) {

@@ -114,6 +114,7 @@ BluePrint shared(const BluePrint& layer) {
   TR_CHECK(layer.node() != nullptr, "shared: the layer is empty");
   BluePrintNode node;
   node.kind = BluePrintNode::Kind::SHARED;
+  node.name = layer.node()->name;
   node.children = {layer};
   node.identity = std::make_shared<const char>('s');
   node.num_inputs = layer.num_inputs();

@@ -132,8 +132,8 @@ void expect_loss(const SafetensorsFile& file, const std::string& name, const std
   EXPECT_TRUE(
       is_close(run_op(op, {x, target}, attrs).front(), file.at(name + ".loss_sum"), close, "loss"));
   const Tensor dx = grad_op(op, {x, target}, attrs, {Tensor::full({}, 1)}).front();
-  EXPECT_TRUE(
-      is_close(dx, file.at(name + ".dx"), tolerance(DType::FP32, x.shape().back(), 2), "dx"));
+  // exp(log p) has the rounding of log p, which is as large as what the scores span.
+  EXPECT_TRUE(is_close(dx, file.at(name + ".dx"), tolerance(DType::FP32, 1, scale / 2), "dx"));
 }
 
 TEST(LossGolden, CrossEntropyEqualsPyTorch) {

@@ -21,9 +21,8 @@ Tolerance tolerance(DType dtype, std::int64_t summed, double scale) {
 }
 
 Tolerance run_tolerance(std::int64_t steps, bool normalising) {
-  const double u32 = unit_roundoff(DType::FP32);
-  const double growth = normalising ? 64 : 8;
-  return {growth * double(steps) * u32, growth * double(steps) * u32};
+  const double roundings = double(8 + steps) * (normalising ? 16 : 1);
+  return {roundings * unit_roundoff(DType::FP32), roundings * unit_roundoff(DType::FP32)};
 }
 
 }  // namespace tr::test

@@ -27,9 +27,9 @@ double unit_roundoff(DType dtype);
 Tolerance tolerance(DType dtype, std::int64_t summed = 1, double scale = 1);
 
 /// Of losses and weights after `steps` optimizer steps of a small model, computed in FP32 against
-/// float64: each step adds a few roundings of numbers of size 1, and a step passes the deviation on
-/// almost unchanged; normalising optimizers (Adam) enlarge it by the ratio of a typical gradient to
-/// a small one.
+/// float64: a loss has about 8 roundings of its own; each step adds one to every weight and passes
+/// the deviation on almost unchanged. Optimizers that divide by the gradient's size (Adam) enlarge
+/// it where a gradient is small: 16 times.
 Tolerance run_tolerance(std::int64_t steps, bool normalising);
 
 }  // namespace tr::test
