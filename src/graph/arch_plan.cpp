@@ -33,6 +33,17 @@ struct SharedScope {
   bool recording = true;
 };
 
+/// The user's line of the first layer inside `part`, for nodes that sugar adds.
+Where first_place(const BluePrint& part) {
+  const BluePrintNode& node = *part.node();
+  if (node.kind == BluePrintNode::Kind::LEAF) return node.where;
+  if (!node.children.empty()) return first_place(node.children.front());
+  for (const Value& value : node.outputs) {
+    if (value.node()->application) return first_place(value.node()->application->producer);
+  }
+  return {};
+}
+
 class Expander {
  public:
   Expander(const BluePrint& model, const std::map<std::string, TensorType>& fields) {
@@ -99,6 +110,7 @@ class Expander {
     if (branches.size() == 1) branches.push_back(inputs.front());
     BluePrintNode add;
     add.op = "add";
+    add.where = first_place(node.children.front());
     add.num_inputs = 2;
     return {place_leaf(add, branches, join(path, "add"))};
   }

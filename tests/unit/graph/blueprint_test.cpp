@@ -113,6 +113,8 @@ TEST(BluePrintTest, ErrorsNameTheLayerAndTheUsersLine) {
   const BluePrint net = seq(fc(6, true), layer("concat", {{"axis", std::int64_t(5)}}));
   const std::string text = message_of<InvalidArgument>([&] { expand(net, kVectorFields); });
   EXPECT_NE(text.find("in layer \"1\" (concat), built at blueprint_test.cpp:"), std::string::npos) << text;
+  const std::string sum = message_of<InvalidArgument>([&] { expand(residual(fc(5, true)), kVectorFields); });
+  EXPECT_NE(sum.find("in layer \"add\" (add), built at blueprint_test.cpp:"), std::string::npos) << sum;
   const std::string unknown = message_of<InvalidArgument>([&] { expand(layer("rleu", {}), kVectorFields); });
   EXPECT_NE(unknown.find("relu"), std::string::npos) << unknown;
   const std::string field = message_of<InvalidArgument>([&] { expand(relu(), {{"imaged", {Shape{6}, DType::FP32}}}); });
