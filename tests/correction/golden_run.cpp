@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "correction/golden_run.h"
 
+#include <algorithm>
+
+#include "renaissance/core/log.h"
 #include "renaissance/task/progress.h"
+#include "support/temp_folder.h"
 
 namespace tr::test {
 namespace {
@@ -23,6 +27,11 @@ Scheduler schedule_of(double lr, const RunOptions& options) {
 }
 
 }  // namespace
+
+void silence() {
+  set_progress_sink({});
+  set_log_sink([](LogLevel, std::string_view) {});
+}
 
 std::shared_ptr<const Dataset> dataset_of(const SafetensorsFile& file) {
   const std::vector<NamedTensor> fields = entries(file, "field.");
@@ -47,9 +56,9 @@ Session session_of(const RunOptions& options) {
 
 GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss& loss,
                 const Optimizer& optimizer, double lr, const RunOptions& options) {
-  set_progress_sink({});
-  const TemporaryFolder folder;
-  const std::string weights = folder.file("initial.safetensors");
+  silence();
+  const TempFolder folder;
+  const std::string weights = folder.path("initial.safetensors");
   save_safetensors(weights, {entries(file, "initial."), {}});
   GoldenRun run;
   std::vector<float> losses;

@@ -32,6 +32,9 @@ struct GoldenRun {
   TrainingResult result;
 };
 
+/// Switches progress and log off.
+void silence();
+
 /// The fields "field.NAME" of a golden file as a data set in their order.
 std::shared_ptr<const Dataset> dataset_of(const SafetensorsFile& file);
 

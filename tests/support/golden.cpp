@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/golden.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
-
-#include "core/check.h"
 
 namespace tr::test {
 namespace fs = std::filesystem;
@@ -33,17 +29,6 @@ std::vector<std::string> cases_of(const SafetensorsFile& file) {
     cases.insert(entry.name.substr(0, entry.name.rfind('.')));
   }
   return {cases.begin(), cases.end()};
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (fs::temp_directory_path() / "tr_test_XXXXXX").string();
-  TR_CHECK(mkdtemp(pattern.data()) != nullptr, "{}: the folder could not be made", pattern);
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
 }
 
 }  // namespace tr::test

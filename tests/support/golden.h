@@ -17,18 +17,4 @@ SafetensorsFile golden(const std::string& name);
 /// Distinct first parts of names "case.tensor", sorted: the cases of one file.
 std::vector<std::string> cases_of(const SafetensorsFile& file);
 
-/// A new empty folder, removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace tr::test

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tr::test {
+
+/// Best top-1 of a recipe on real MNIST in `folder`, a fraction.
+double mnist_top1(const std::string& recipe, int epochs, std::uint64_t seed,
+                  const std::string& folder);
+
+}  // namespace tr::test

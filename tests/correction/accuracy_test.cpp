@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "correction/accuracy.h"
+#include "support/test_data.h"
+
+namespace tr::test {
+namespace {
+
+TEST(MnistAccuracy, PlainRecipeReaches98PercentInFiveEpochs) {
+  const std::string folder = real_data_folder("mnist");
+  if (folder.empty()) GTEST_SKIP() << "no real data set mnist";
+  EXPECT_GE(mnist_top1("mnist-mlp-plain", 5, /*seed=*/0, folder), 0.980);
+}
+
+}  // namespace
+}  // namespace tr::test
