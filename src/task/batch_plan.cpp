@@ -20,12 +20,14 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
     return plan;
   }
   plan.global = global.global_batch_size;
-  TR_CHECK(plan.global % parts == 0,
-           "global_batch_size is {}, expected a multiple of {} (cpu_ranks {} x accumulate_steps {})", plan.global,
-           parts, world_size, global.accumulate_steps);
+  TR_CHECK(
+      plan.global % parts == 0,
+      "global_batch_size is {}, expected a multiple of {} (cpu_ranks {} x accumulate_steps {})",
+      plan.global, parts, world_size, global.accumulate_steps);
   plan.local = plan.global / parts;
   TR_CHECK(global.local_batch_size == 0 || global.local_batch_size == plan.local,
-           "local_batch_size is {}, expected {} (global_batch_size {} / cpu_ranks {} / accumulate_steps {})",
+           "local_batch_size is {}, expected {} (global_batch_size {} / cpu_ranks {} / "
+           "accumulate_steps {})",
            global.local_batch_size, plan.local, plan.global, world_size, global.accumulate_steps);
   return plan;
 }
@@ -41,15 +43,18 @@ int VariantTable::find(Mode mode, std::int64_t batch, MicroStep micro) const {
   return -1;
 }
 
-int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro,
-                      const Fields& fields) {
+int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const Fields& fields) {
   if (const int known = find(mode, batch, micro); known >= 0) return known;
   VariantKey key{.mode = mode, .batch = batch, .micro = micro};
-  for (const auto& [field, type] : fields) key.fields[field] = {type.shape.prepend(batch), type.dtype};
+  for (const auto& [field, type] : fields)
+    key.fields[field] = {type.shape.prepend(batch), type.dtype};
   key.ema = ema_ && mode != Mode::TRAIN;
   key.name = fmt::format("{}_{}{}", name_of(mode), batch,
-                         micro == MicroStep{} ? "" : fmt::format("_{}{}", micro.first ? "first" : "",
-                                                                 micro.last ? "last" : micro.first ? "" : "middle"));
+                         micro == MicroStep{} ? ""
+                                              : fmt::format("_{}{}", micro.first ? "first" : "",
+                                                            micro.last    ? "last"
+                                                            : micro.first ? ""
+                                                                          : "middle"));
   keys_.push_back(std::move(key));
   return int(keys_.size()) - 1;
 }
@@ -80,7 +85,8 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
   data::SamplerConfig config{.batch_size = batches.local, .world_size = batches.world_size};
   if (sizes.train > 0) {
     TR_CHECK(!sizes.drop_last || sizes.train >= batches.global,
-             "drop_last is on and the training set has {} samples: fewer than a batch of {}, no step would be left",
+             "drop_last is on and the training set has {} samples: fewer than a batch of {}, no "
+             "step would be left",
              sizes.train, batches.global);
     config.num_samples = sizes.train;
     config.global_batch = batches.global;

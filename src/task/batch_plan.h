@@ -13,8 +13,8 @@ namespace tr {
 
 /// global = local * world_size * accumulate_steps.
 struct BatchPlan {
-  std::int64_t local = 1;       // samples of one micro-batch of one rank
-  std::int64_t global = 1;      // samples of one optimizer step
+  std::int64_t local = 1;   // samples of one micro-batch of one rank
+  std::int64_t global = 1;  // samples of one optimizer step
   int world_size = 1;
   int accumulate_steps = 1;
 };
@@ -28,7 +28,8 @@ struct SplitSizes {
   bool drop_last = false;
 };
 
-/// Every variant that some step of some rank needs, and the look-up from a micro-batch to its variant.
+/// Every variant that some step of some rank needs, and the look-up from a micro-batch to its
+/// variant.
 class VariantTable {
  public:
   using Fields = std::map<std::string, TensorType>;  // type of one sample of each field
@@ -37,8 +38,8 @@ class VariantTable {
                const Fields& eval_fields, bool ema);
 
   const std::vector<VariantKey>& keys() const { return keys_; }
-  /// Index of the variant for a micro-batch of `size` samples. A size of 0 gets the smallest one of its kind:
-  /// it runs on zeros with a seed gradient of 0, and its results are not counted.
+  /// Index of the variant for a micro-batch of `size` samples. A size of 0 gets the smallest one of
+  /// its kind: it runs on zeros with a seed gradient of 0, and its results are not counted.
   int train(int micro, std::int64_t size) const;
   int eval(std::int64_t size) const;
   int predict() const { return predict_; }

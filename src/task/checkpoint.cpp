@@ -49,11 +49,13 @@ std::vector<Entry> entries(const std::string& folder) {
   for (const auto& file : fs::directory_iterator(folder, failed)) {
     const std::string name = file.path().filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    const std::string_view digits =
-        std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-    if (const auto step = parse_number<std::int64_t>(digits)) found.push_back({*step, file.path().string()});
+    const std::string_view digits = std::string_view(name).substr(
+        kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+    if (const auto step = parse_number<std::int64_t>(digits))
+      found.push_back({*step, file.path().string()});
   }
-  std::sort(found.begin(), found.end(), [](const Entry& a, const Entry& b) { return a.step > b.step; });
+  std::sort(found.begin(), found.end(),
+            [](const Entry& a, const Entry& b) { return a.step > b.step; });
   return found;
 }
 
@@ -70,6 +72,8 @@ SafetensorsFile Checkpoint::to_file() const {
   return file;
 }
 
+bool Checkpoint::is_one(const SafetensorsFile& file) { return file.metadata.contains(kFormatKey); }
+
 Checkpoint Checkpoint::from_file(SafetensorsFile file, const std::string& source) {
   const auto value = [&](const char* key) -> const std::string& {
     const auto found = file.metadata.find(key);
@@ -80,22 +84,26 @@ Checkpoint Checkpoint::from_file(SafetensorsFile file, const std::string& source
   };
   const std::string& number = value(kFormatKey);
   const auto format = parse_number<int>(number);
-  if (!format || *format < 1) throw_as<DataError>("{}: its format is \"{}\", expected a number", source, number);
+  if (!format || *format < 1)
+    throw_as<DataError>("{}: its format is \"{}\", expected a number", source, number);
   if (*format > kFormat) {
-    throw_as<Unsupported>("{}: its format is {}, this version reads up to {}; use the version that wrote it", source,
-                          *format, kFormat);
+    throw_as<Unsupported>(
+        "{}: its format is {}, this version reads up to {}; use the version that wrote it", source,
+        *format, kFormat);
   }
   std::sort(file.tensors.begin(), file.tensors.end(),
             [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
   const std::string hash = content_hash(value(kStateKey), file.tensors);
   if (hash != value(kHashKey)) {
-    throw_as<DataError>("{}: the checksum is {}, expected {} (from its metadata): the file is damaged", source, hash,
-                        value(kHashKey));
+    throw_as<DataError>(
+        "{}: the checksum is {}, expected {} (from its metadata): the file is damaged", source,
+        hash, value(kHashKey));
   }
   return {value(kStateKey), std::move(file.tensors)};
 }
 
-CheckpointFolder::CheckpointFolder(std::string path, int keep) : path_(std::move(path)), keep_(keep) {
+CheckpointFolder::CheckpointFolder(std::string path, int keep)
+    : path_(std::move(path)), keep_(keep) {
   TR_ASSERT(keep_ >= 1);
   make_folder(path_);
   AtomicFile probe(path_ + "/.probe");  // never committed: tells now, not after the first epoch
@@ -109,7 +117,8 @@ std::string CheckpointFolder::write(std::int64_t step, const Checkpoint& checkpo
   for (std::size_t i = std::size_t(keep_); i < all.size(); ++i) {
     std::error_code failed;
     fs::remove(all[i].path, failed);
-    if (failed) log_warning("{}: an old checkpoint cannot be removed: {}", all[i].path, failed.message());
+    if (failed)
+      log_warning("{}: an old checkpoint cannot be removed: {}", all[i].path, failed.message());
   }
   return file;
 }
@@ -124,7 +133,8 @@ void CheckpointFolder::mark_best(const std::string& path) const {
     if (failed) throw_as<DataError>("{}: it cannot be written: {}", temporary, failed.message());
   }
   if (::rename(temporary.c_str(), best.c_str()) != 0) {
-    throw_as<DataError>("{}: it cannot be renamed to {}: {}", temporary, best, std::strerror(errno));
+    throw_as<DataError>("{}: it cannot be renamed to {}: {}", temporary, best,
+                        std::strerror(errno));
   }
   ::unlink(temporary.c_str());  // renaming one link of a file onto another leaves both
 }
@@ -132,7 +142,8 @@ void CheckpointFolder::mark_best(const std::string& path) const {
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(const std::string& path) {
   for (const Entry& entry : entries(path)) {
     try {
-      return Found{entry.path, entry.step, Checkpoint::from_file(load_safetensors(entry.path), entry.path)};
+      return Found{entry.path, entry.step,
+                   Checkpoint::from_file(load_safetensors(entry.path), entry.path)};
     } catch (const DataError& error) {
       log_warning("{}; trying the one before", error.what());
     }

@@ -10,15 +10,18 @@
 
 namespace tr {
 
-/// All state of a run: tensors, and a JSON text with configuration, tuning table, counters, data position,
-/// history. One safetensors file; the text, the format's number and a SHA-256 over everything are its metadata.
+/// All state of a run: tensors, and a JSON text with configuration, tuning table, counters, data
+/// position, history. One safetensors file; the text, the format's number and a SHA-256 over
+/// everything are its metadata.
 struct Checkpoint {
   static constexpr int kFormat = 1;
 
-  std::string state;                  // JSON
+  std::string state;  // JSON
   std::vector<NamedTensor> tensors;
 
   SafetensorsFile to_file() const;
+  /// True if the file says of itself that it is a checkpoint.
+  static bool is_one(const SafetensorsFile& file);
   /// @throws DataError    not a checkpoint of this program, or a checksum that does not fit.
   /// @throws Unsupported  a newer format.
   static Checkpoint from_file(SafetensorsFile file, const std::string& source);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request to everything that steps need: the model is checked first, then data, then all is compiled.
+// From a request to everything that steps need: the model is checked first, then data, then all is
+// compiled.
 #include <algorithm>
 
 #include "algo/loss_spec.h"
@@ -20,7 +21,9 @@ using Fields = std::map<std::string, TensorType>;
 
 constexpr int kTableRows = 1024;  // of the step tables
 
-DType image_dtype(const Config& config) { return config.global.values().low_dtype.value_or(DType::FP32); }
+DType image_dtype(const Config& config) {
+  return config.global.values().low_dtype.value_or(DType::FP32);
+}
 
 /// Types of one sample as far as the configuration alone tells them; empty if it does not.
 Fields declared_fields(const Config& config) {
@@ -31,7 +34,8 @@ Fields declared_fields(const Config& config) {
   const int channels = traits.channels > 0 ? traits.channels : data.color_channels;
   if (channels == 0) return {};
   TR_CHECK(data.color_channels == 0 || data.color_channels == channels,
-           "color_channels is {}, expected {} (the images of {})", data.color_channels, channels, traits.name);
+           "color_channels is {}, expected {} (the images of {})", data.color_channels, channels,
+           traits.name);
   return {{"image", {{side, side, channels}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
 }
 
@@ -51,7 +55,8 @@ Fields fields_of(const Dataset& set, const TransformChain& chain) {
 /// The same as the loader feeds them: floating images in the low dtype of amp.
 Fields fed(Fields fields, const Config& config) {
   const auto image = fields.find("image");
-  if (image != fields.end() && is_floating(image->second.dtype)) image->second.dtype = image_dtype(config);
+  if (image != fields.end() && is_floating(image->second.dtype))
+    image->second.dtype = image_dtype(config);
   return fields;
 }
 
@@ -83,8 +88,9 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
 
 void check_frozen_names(const ArchPlan& arch, const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
-    const bool any = std::any_of(arch.params.begin(), arch.params.end(),
-                                 [&](const Param& param) { return param.name.starts_with(prefix); });
+    const bool any = std::any_of(arch.params.begin(), arch.params.end(), [&](const Param& param) {
+      return param.name.starts_with(prefix);
+    });
     TR_CHECK(any, "freeze: no parameter's name starts with \"{}\"; the first is \"{}\"", prefix,
              arch.params.empty() ? "" : arch.params.front().name);
   }
@@ -113,7 +119,8 @@ void check_labels(const Dataset& set, std::int64_t num_classes, const char* spli
   for (std::size_t i = 0; i < fields.size(); ++i) {
     bytes[i].resize(std::size_t(bytes_of(fields[i].type)));
     pointers.push_back(bytes[i].data());
-    const bool integer = fields[i].type.dtype == DType::INT32 || fields[i].type.dtype == DType::INT64;
+    const bool integer =
+        fields[i].type.dtype == DType::INT32 || fields[i].type.dtype == DType::INT64;
     if (fields[i].name == "label" && integer) label = int(i);
   }
   if (label < 0 || fields[std::size_t(label)].type.shape.rank() != 0) return;
@@ -127,8 +134,8 @@ void check_labels(const Dataset& set, std::int64_t num_classes, const char* spli
       value = *reinterpret_cast<const std::int32_t*>(pointers[std::size_t(label)]);
     }
     TR_CHECK(value >= 0 && value < num_classes,
-             "label of sample {} of the {} set is {}, expected 0 to {} (the model has {} outputs)", k, split, value,
-             num_classes - 1, num_classes);
+             "label of sample {} of the {} set is {}, expected 0 to {} (the model has {} outputs)",
+             k, split, value, num_classes - 1, num_classes);
   }
 }
 
@@ -142,10 +149,11 @@ void check_classes(const CompiledRun& run) {
     }
   }
   if (outputs == 0) return;  // the model's output is one of its inputs
-  for (const auto& [set, split] : {std::pair(run.data.train, "training"), std::pair(run.data.val, "validation")}) {
+  for (const auto& [set, split] :
+       {std::pair(run.data.train, "training"), std::pair(run.data.val, "validation")}) {
     if (!set) continue;
-    TR_CHECK(set->num_classes() <= outputs, "the model has {} outputs, the {} set has {} classes", outputs, split,
-             set->num_classes());
+    TR_CHECK(set->num_classes() <= outputs, "the model has {} outputs, the {} set has {} classes",
+             outputs, split, set->num_classes());
     if (set->num_classes() == 0 || set->name() == "memory") check_labels(*set, outputs, split);
   }
 }
@@ -219,7 +227,8 @@ CompiledRun compile_run(const RunRequest& request) {
   if (any) {
     run.data_name = any->name();
     fields = fields_of(*any, run.data.train ? run.train_chain : run.val_chain);
-    run.eval_fields = fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
+    run.eval_fields =
+        fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
   } else {
     run.eval_fields = fed(fields, run.config);
   }
@@ -227,7 +236,8 @@ CompiledRun compile_run(const RunRequest& request) {
   check_model(request, fields, *oracle);
 
   run.batches = plan_batches(run.config.global.values(), run.config.global.values().cpu_ranks);
-  run.sizes = {run.data.train ? run.data.train->num_samples() : 0, run.data.val ? run.data.val->num_samples() : 0,
+  run.sizes = {run.data.train ? run.data.train->num_samples() : 0,
+               run.data.val ? run.data.val->num_samples() : 0,
                run.config.preprocessor.values().drop_last};
   run.variants = VariantTable(run.batches, run.sizes, run.train_fields, run.eval_fields, run.ema());
 

@@ -18,10 +18,10 @@ namespace tr {
 struct RunRequest {
   Config config;
   BluePrint model = BluePrint(nullptr);
-  DatasetPair data;             // empty: the named set of the configuration
+  DatasetPair data;  // empty: the named set of the configuration
   bool has_data = false;
-  bool train = true;            // false: only to evaluate and predict
-  TuningTable tuning;           // measured choices of the run that is continued
+  bool train = true;   // false: only to evaluate and predict
+  TuningTable tuning;  // measured choices of the run that is continued
 };
 
 /// Everything that compile() decides; constant afterwards, shared by all ranks.
@@ -38,8 +38,8 @@ struct CompiledRun {
   TuningTable tuning;
   bool classification = false;
   CompileResult compiled;
-  std::vector<data::StreamPhase> phases;            // the whole run, in order
-  std::int64_t train_steps = 0;                     // optimizer steps of one epoch
+  std::vector<data::StreamPhase> phases;  // the whole run, in order
+  std::int64_t train_steps = 0;           // optimizer steps of one epoch
   std::int64_t val_steps = 0;
 
   bool ema() const { return config.train.ema_decay > 0; }

@@ -99,8 +99,8 @@ DeepLearningTask& DeepLearningTask::validate_every(int interval, int offset) {
 
 DeepLearningTask& DeepLearningTask::early_stop_by_top1(double threshold) {
   impl_->planning("early_stop_by_top1");
-  TR_CHECK(threshold > 0 && threshold <= 1, "early_stop_by_top1 is {}, expected a fraction above 0, up to 1",
-           threshold);
+  TR_CHECK(threshold > 0 && threshold <= 1,
+           "early_stop_by_top1 is {}, expected a fraction above 0, up to 1", threshold);
   impl_->options.early_stop_top1 = threshold;
   return *this;
 }
@@ -132,7 +132,8 @@ DeepLearningTask& DeepLearningTask::save_best(const std::string& path) {
   return *this;
 }
 
-DeepLearningTask& DeepLearningTask::save_every(const std::string& folder, int epochs, int keep_last) {
+DeepLearningTask& DeepLearningTask::save_every(const std::string& folder, int epochs,
+                                               int keep_last) {
   impl_->planning("save_every");
   TR_CHECK(epochs >= 1, "save_every: epochs is {}, expected at least 1", epochs);
   TR_CHECK(keep_last >= 1, "save_every: keep_last is {}, expected at least 1", keep_last);
@@ -200,7 +201,8 @@ namespace {
 void log_plans(const CompiledRun& run, CompileInfo info) {
   if (has(info, CompileInfo::ARCH_PLAN)) log_info("{}", run.compiled.arch.text());
   if (has(info, CompileInfo::MEMORY_PLAN)) {
-    log_info("{}", report_plan(run.compiled.lowered, run.compiled.arch, run.compiled.memory).text());
+    log_info("{}",
+             report_plan(run.compiled.lowered, run.compiled.arch, run.compiled.memory).text());
   }
   for (std::size_t v = 0; v < run.compiled.variants.size(); ++v) {
     const bool train = run.compiled.variants[v].mode == Mode::TRAIN;
@@ -225,7 +227,8 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
   if (train.resume) {
     validate(request.config);
     found = CheckpointFolder::newest(train.checkpoint_dir);
-    if (!found) log_info("resume: {} has no checkpoint, the run starts afresh", train.checkpoint_dir);
+    if (!found)
+      log_info("resume: {} has no checkpoint, the run starts afresh", train.checkpoint_dir);
     if (found) request.tuning = state_from_json(found->checkpoint.state, found->path).tuning;
   }
   impl_->trainer = std::make_unique<Trainer>(compile_run(request), std::move(found));
@@ -235,17 +238,24 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
   return *this;
 }
 
-TrainingResult DeepLearningTask::run() { return impl_->compiled("run").run(*this, impl_->callbacks); }
+TrainingResult DeepLearningTask::run() {
+  return impl_->compiled("run").run(*this, impl_->callbacks);
+}
 EvalResult DeepLearningTask::evaluate() { return impl_->compiled("evaluate").evaluate(); }
-Tensor DeepLearningTask::predict(const Tensor& batch) { return impl_->compiled("predict").predict(batch); }
+Tensor DeepLearningTask::predict(const Tensor& batch) {
+  return impl_->compiled("predict").predict(batch);
+}
 Tensor DeepLearningTask::predict_images(const Tensor& images) {
   return impl_->compiled("predict_images").predict_images(images);
 }
-Tensor DeepLearningTask::fetch(const std::string& name) { return impl_->compiled("fetch").fetch(name); }
+Tensor DeepLearningTask::fetch(const std::string& name) {
+  return impl_->compiled("fetch").fetch(name);
+}
 
 void DeepLearningTask::save_weights(const std::string& path, WeightKind kind) const {
   ModelState& state = impl_->compiled("save_weights").state();
-  TR_CHECK(kind == WeightKind::CURRENT || state.has_ema(), "save_weights: the task has no averaged weights");
+  TR_CHECK(kind == WeightKind::CURRENT || state.has_ema(),
+           "save_weights: the task has no averaged weights");
   save_safetensors(path, {state.weights(kind), {}});
 }
 
@@ -263,7 +273,9 @@ std::string DeepLearningTask::config_json() const {
 }
 
 double DeepLearningTask::compile_ms() const { return impl_->compile_ms; }
-std::string DeepLearningTask::data_name() const { return impl_->compiled("data_name").compiled().data_name; }
+std::string DeepLearningTask::data_name() const {
+  return impl_->compiled("data_name").compiled().data_name;
+}
 std::string DeepLearningTask::find_nan() { return impl_->compiled("find_nan").find_nan(); }
 
 }  // namespace tr

@@ -8,7 +8,9 @@ namespace tr {
 
 namespace {
 
-Shape shape_of(const std::vector<std::int64_t>& dims) { return Shape(std::span<const std::int64_t>(dims)); }
+Shape shape_of(const std::vector<std::int64_t>& dims) {
+  return Shape(std::span<const std::int64_t>(dims));
+}
 
 }  // namespace
 
@@ -18,12 +20,16 @@ Shape file_shape(const ParamSpec& spec) {
 
 Tensor to_file_layout(const Tensor& memory, const ParamSpec& spec) {
   if (spec.file.empty()) return memory.clone();
-  return memory.reshape(shape_of(spec.file.view)).permute(spec.file.order).reshape(file_shape(spec));
+  return memory.reshape(shape_of(spec.file.view))
+      .permute(spec.file.order)
+      .reshape(file_shape(spec));
 }
 
 Tensor from_file_layout(const Tensor& file, const ParamSpec& spec) {
-  TR_CHECK(file.shape() == file_shape(spec), "the file has shape {}, expected {}", file.shape(), file_shape(spec));
-  TR_CHECK(file.dtype() == spec.type.dtype, "the file has {}, expected {}", file.dtype(), spec.type.dtype);
+  TR_CHECK(file.shape() == file_shape(spec), "the file has shape {}, expected {}", file.shape(),
+           file_shape(spec));
+  TR_CHECK(file.dtype() == spec.type.dtype, "the file has {}, expected {}", file.dtype(),
+           spec.type.dtype);
   if (spec.file.empty()) return file.clone();
   const std::vector<int>& order = spec.file.order;
   std::vector<std::int64_t> permuted(order.size());

@@ -34,21 +34,24 @@ Tensor Trainer::predict(const Tensor& batch) {
   const std::string& field = run_.compiled.arch.inputs.front().field;
   const int variant = run_.variants.predict();
   const TensorType& type = run_.variants.keys()[std::size_t(variant)].fields.at(field);
-  TR_CHECK(batch.shape().rank() == type.shape.rank() && batch.shape().drop_first() == type.shape.drop_first(),
+  TR_CHECK(batch.shape().rank() == type.shape.rank() &&
+               batch.shape().drop_first() == type.shape.drop_first(),
            "predict: the batch is {}, expected [n, ...] of samples {} (field \"{}\")", batch.type(),
            type.shape.drop_first(), field);
-  TR_CHECK(is_floating(batch.dtype()) == is_floating(type.dtype), "predict: the batch is {}, expected {}",
-           batch.dtype(), type.dtype);
+  TR_CHECK(is_floating(batch.dtype()) == is_floating(type.dtype),
+           "predict: the batch is {}, expected {}", batch.dtype(), type.dtype);
   const Tensor converted = batch.dtype() == type.dtype ? batch : batch.to(type.dtype);
   Executor& executor = ranks_.front()->executor();
   const TensorType& out = state().persistent_tensors().at("output")->type;
   const std::int64_t n = batch.shape()[0], chunk = type.shape[0];
-  const std::size_t in_bytes = std::size_t(bytes_of(type) / chunk), out_bytes = std::size_t(bytes_of(out) / chunk);
+  const std::size_t in_bytes = std::size_t(bytes_of(type) / chunk),
+                    out_bytes = std::size_t(bytes_of(out) / chunk);
   Tensor result(out.shape.with_dim(0, n), out.dtype);
   Tensor part = Tensor::zeros(type.shape, type.dtype);
   for (std::int64_t first = 0; first < n; first += chunk) {
     const std::size_t count = std::size_t(std::min(chunk, n - first));
-    std::memcpy(part.raw(), static_cast<const std::byte*>(converted.raw()) + std::size_t(first) * in_bytes,
+    std::memcpy(part.raw(),
+                static_cast<const std::byte*>(converted.raw()) + std::size_t(first) * in_bytes,
                 count * in_bytes);
     executor.bind_input(field, part.raw());
     executor.run(variant);
@@ -96,7 +99,8 @@ void Trainer::with_last_batch(const std::function<void(int variant)>& body) {
   data::LoaderConfig config = run_.loader_config(0);
   const data::StreamPhase only = run_.phases[std::size_t(phase)];
   data::Loader loader(
-      config, [only](std::int64_t i) { return i == 0 ? std::optional(only) : std::nullopt; }, 0, step - 1);
+      config, [only](std::int64_t i) { return i == 0 ? std::optional(only) : std::nullopt; }, 0,
+      step - 1);
   const data::Batch* batch = loader.next();
   TR_ASSERT(batch);
   Rank& rank = *ranks_.front();
@@ -114,10 +118,11 @@ Tensor Trainer::fetch(const std::string& name) {
   const auto& params = run_.compiled.arch.params;
   const bool average = name.starts_with("ema/");
   const std::string plain = average ? name.substr(4) : name;
-  const bool is_param =
-      std::any_of(params.begin(), params.end(), [&](const Param& param) { return param.name == plain; });
+  const bool is_param = std::any_of(params.begin(), params.end(),
+                                    [&](const Param& param) { return param.name == plain; });
   if (is_param) return state().weight(plain, average ? WeightKind::EMA : WeightKind::CURRENT);
-  if (const auto found = state().persistent_tensors().find(name); found != state().persistent_tensors().end()) {
+  if (const auto found = state().persistent_tensors().find(name);
+      found != state().persistent_tensors().end()) {
     Tensor copy(found->second->type.shape, found->second->type.dtype);
     std::memcpy(copy.raw(), state().persistent<std::byte>(name), copy.num_bytes());
     return copy;
@@ -131,23 +136,27 @@ std::string Trainer::find_nan() {
   std::string found;
   with_last_batch([&](int variant) {
     Executor& executor = ranks_.front()->executor();
-    const LoweredGraph& graph = run_.compiled.lowered[std::size_t(run_.compiled.atlas.whole(variant))];
+    const LoweredGraph& graph =
+        run_.compiled.lowered[std::size_t(run_.compiled.atlas.whole(variant))];
     const auto check = [&](TensorId id, const std::string& what) {
       const LoweredTensor& tensor = graph.tensor(id);
       if (!found.empty() || !is_floating(tensor.type.dtype)) return;
       const Tensor value = executor.fetch(variant, tensor.name);
       if (all_finite(value)) return;
-      found = fmt::format("{} ({} of {} elements of \"{}\" {})", what, num_not_finite(value), value.num_elements(),
-                          tensor.name, tensor.type);
+      found = fmt::format("{} ({} of {} elements of \"{}\" {})", what, num_not_finite(value),
+                          value.num_elements(), tensor.name, tensor.type);
     };
     for (TensorId id = 0; id < TensorId(graph.tensors.size()); ++id) {
       const LoweredTensor& tensor = graph.tensor(id);
       const bool owner = tensor.view_of == kNoTensor;
-      if (tensor.role == Role::INPUT && owner) check(id, fmt::format("the data's field \"{}\"", tensor.name));
+      if (tensor.role == Role::INPUT && owner)
+        check(id, fmt::format("the data's field \"{}\"", tensor.name));
       if (tensor.role == Role::WEIGHT && tensor.range_role < 0) check(id, "a parameter");
     }
     for (const LoweredNode& node : graph.nodes) {
-      if (node.label == GraphId::ACCUMULATE || node.label == GraphId::COMM || node.label >= GraphId::CHECK) break;
+      if (node.label == GraphId::ACCUMULATE || node.label == GraphId::COMM ||
+          node.label >= GraphId::CHECK)
+        break;
       for (const TensorId id : node.outputs) {
         if (id == kNoTensor) continue;
         check(id, fmt::format("layer \"{}\" ({}){}", node.layer, node.op,

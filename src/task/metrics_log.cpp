@@ -22,7 +22,9 @@ nlohmann::json number(double value) {
 }
 
 nlohmann::json epoch_object(const EpochRecord& r) {
-  const auto measured = [](double value) { return value < 0 ? nlohmann::json(nullptr) : number(value); };
+  const auto measured = [](double value) {
+    return value < 0 ? nlohmann::json(nullptr) : number(value);
+  };
   return {{"epoch", r.epoch},
           {"train_loss", number(r.train_loss)},
           {"val_loss", measured(r.val_loss)},
@@ -39,9 +41,12 @@ nlohmann::json epoch_object(const EpochRecord& r) {
 
 std::string epoch_json(const EpochRecord& record) { return epoch_object(record).dump(); }
 
-MetricsLog::MetricsLog(const std::string& path, int every_steps) : path_(path), every_(every_steps) {
+MetricsLog::MetricsLog(const std::string& path, int every_steps)
+    : path_(path), every_(every_steps) {
   file_ = std::fopen(path.c_str(), "ae");
-  if (!file_) throw_as<DataError>("log_file {}: it cannot be opened for writing: {}", path, std::strerror(errno));
+  if (!file_)
+    throw_as<DataError>("log_file {}: it cannot be opened for writing: {}", path,
+                        std::strerror(errno));
 }
 
 MetricsLog::~MetricsLog() {
@@ -49,7 +54,9 @@ MetricsLog::~MetricsLog() {
 }
 
 MetricsLog::MetricsLog(MetricsLog&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)), path_(std::move(other.path_)), every_(other.every_) {}
+    : file_(std::exchange(other.file_, nullptr)),
+      path_(std::move(other.path_)),
+      every_(other.every_) {}
 
 MetricsLog& MetricsLog::operator=(MetricsLog&& other) noexcept {
   std::swap(file_, other.file_);
@@ -74,10 +81,12 @@ void MetricsLog::step(std::int64_t step, int epoch, const StepOutcome& outcome) 
   if (!wants_steps() || step % every_ != 0) return;
   std::array<char, 320> line;
   const double loss = outcome.totals.mean_loss();
-  char* end = fmt::format_to(line.data(), "{{\"event\":\"step\",\"step\":{},\"epoch\":{},\"loss\":", step, epoch);
+  char* end = fmt::format_to(
+      line.data(), "{{\"event\":\"step\",\"step\":{},\"epoch\":{},\"loss\":", step, epoch);
   end = std::isfinite(loss) ? fmt::format_to(end, "{}", loss) : fmt::format_to(end, "null");
   end = fmt::format_to(end, ",\"lr\":{},\"skipped\":{}", outcome.lr, outcome.skipped);
-  if (std::isfinite(outcome.grad_norm)) end = fmt::format_to(end, ",\"grad_norm\":{}", outcome.grad_norm);
+  if (std::isfinite(outcome.grad_norm))
+    end = fmt::format_to(end, ",\"grad_norm\":{}", outcome.grad_norm);
   end = fmt::format_to(end, ",\"loss_scale\":{}}}\n", outcome.loss_scale);
   write(line.data(), std::size_t(end - line.data()));
 }

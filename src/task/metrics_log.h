@@ -10,8 +10,8 @@
 
 namespace tr {
 
-/// JSON lines: {"event": "config" | "step" | "epoch" | "result", ...}. Appended to, so that a resumed run goes
-/// on in the same file. Lines of steps allocate nothing.
+/// JSON lines: {"event": "config" | "step" | "epoch" | "result", ...}. Appended to, so that a
+/// resumed run goes on in the same file. Lines of steps allocate nothing.
 class MetricsLog {
  public:
   MetricsLog() = default;

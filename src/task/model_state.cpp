@@ -9,6 +9,7 @@
 #include "core/format.h"
 #include "core/log.h"
 #include "core/sha256.h"
+#include "task/checkpoint.h"
 #include "task/file_layout.h"
 
 namespace tr {
@@ -47,19 +48,22 @@ ModelState::ModelState(const CompileResult& compiled, Executor& executor)
     : compiled_(compiled), executor_(executor) {
   for (const LoweredGraph& graph : compiled.lowered) {
     for (const LoweredTensor& tensor : graph.tensors) {
-      if (is_persistent(tensor.role) && tensor.view_of == kNoTensor) tensors_.emplace(tensor.name, &tensor);
+      if (is_persistent(tensor.role) && tensor.view_of == kNoTensor)
+        tensors_.emplace(tensor.name, &tensor);
     }
   }
 }
 
-/// The parameter's own tensor where a graph reads it, else its part of the role's range; null if neither is.
+/// The parameter's own tensor where a graph reads it, else its part of the role's range; null if
+/// neither is.
 std::byte* ModelState::address(int param, Role role) const {
   const Param& about = compiled_.arch.params[std::size_t(param)];
   const bool named_role = role == Role::WEIGHT || role == Role::BUFFER || role == Role::EMA ||
                           role == Role::WEIGHT_CAST;
   const std::string name = about.name + suffix_of(role);
   const auto own = tensors_.find(name);
-  if (named_role && own != tensors_.end() && own->second->role == role) return executor_.persistent(name);
+  if (named_role && own != tensors_.end() && own->second->role == role)
+    return executor_.persistent(name);
   const std::string range = fmt::format("range({})", name_of(role));
   if (role == Role::BUFFER || !tensors_.contains(range)) return nullptr;
   const std::int64_t offset = compiled_.memory.param_element_offset[std::size_t(param)];
@@ -80,7 +84,8 @@ void ModelState::write_cast(int param, const Tensor& memory) {
   const Param& about = compiled_.arch.params[std::size_t(param)];
   const auto own = tensors_.find(about.name + ".cast");
   const std::string range = fmt::format("range({})", name_of(Role::WEIGHT_CAST));
-  const DType dtype = own != tensors_.end() ? own->second->type.dtype : tensors_.at(range)->type.dtype;
+  const DType dtype =
+      own != tensors_.end() ? own->second->type.dtype : tensors_.at(range)->type.dtype;
   const Tensor low = memory.to(dtype);
   std::memcpy(cast, low.raw(), low.num_bytes());
 }
@@ -88,7 +93,8 @@ void ModelState::write_cast(int param, const Tensor& memory) {
 void ModelState::set_param(int param, const Tensor& memory, bool average_too) {
   const bool buffer = compiled_.arch.params[std::size_t(param)].spec.kind == ParamKind::BUFFER;
   const auto write = [&](Role role) {
-    if (std::byte* bytes = address(param, role)) std::memcpy(bytes, memory.raw(), memory.num_bytes());
+    if (std::byte* bytes = address(param, role))
+      std::memcpy(bytes, memory.raw(), memory.num_bytes());
   };
   write(buffer ? Role::BUFFER : Role::WEIGHT);
   if (buffer) return;
@@ -105,7 +111,8 @@ void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, 
   }
   if (has_persistent("segments")) {
     const std::vector<Segment>& segments = compiled_.memory.segments;
-    std::memcpy(executor_.persistent("segments"), segments.data(), segments.size() * sizeof(Segment));
+    std::memcpy(executor_.persistent("segments"), segments.data(),
+                segments.size() * sizeof(Segment));
   }
   if (has_persistent("loss_scale")) *persistent<float>("loss_scale") = loss_scale;
 }
@@ -130,7 +137,27 @@ std::vector<NamedTensor> ModelState::weights(WeightKind kind) const {
   return result;
 }
 
-void ModelState::load_weights(const SafetensorsFile& file, bool strict, const std::string& source) {
+/// The weights inside a checkpoint, as a weights file would have them; averaged ones where there
+/// are any.
+SafetensorsFile ModelState::weights_of_checkpoint(SafetensorsFile file,
+                                                  const std::string& source) const {
+  const SafetensorsFile content{Checkpoint::from_file(std::move(file), source).tensors, {}};
+  SafetensorsFile weights;
+  for (const Param& about : compiled_.arch.params) {
+    for (const Role role : {Role::EMA, Role::WEIGHT, Role::BUFFER}) {
+      const std::string name = fmt::format("{}/{}", name_of(role), about.name);
+      if (!content.contains(name) || content.at(name).type() != about.spec.type) continue;
+      weights.tensors.push_back({about.name, to_file_layout(content.at(name), about.spec)});
+      break;
+    }
+  }
+  return weights;
+}
+
+void ModelState::load_weights(const SafetensorsFile& given, bool strict,
+                              const std::string& source) {
+  const bool checkpoint = Checkpoint::is_one(given);
+  const SafetensorsFile file = checkpoint ? weights_of_checkpoint(given, source) : given;
   std::vector<std::string> missing, wrong, unknown;
   std::vector<std::pair<int, Tensor>> loaded;
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
@@ -157,7 +184,9 @@ void ModelState::load_weights(const SafetensorsFile& file, bool strict, const st
   if (!wrong.empty()) faults += "\n  of another shape or type: " + list(wrong);
   if (!unknown.empty()) faults += "\n  not in the model: " + list(unknown);
   TR_CHECK(!strict || faults.empty(), "{}: the weights do not fit the model{}", source, faults);
-  if (!faults.empty()) log_warning("{}: loaded {} tensors, left out what does not fit{}", source, loaded.size(), faults);
+  if (!faults.empty())
+    log_warning("{}: loaded {} tensors, left out what does not fit{}", source, loaded.size(),
+                faults);
   for (const auto& [param, memory] : loaded) set_param(param, memory, true);
 }
 
@@ -167,7 +196,8 @@ std::string ModelState::weights_sha256() const {
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (compiled_.arch.params[p].spec.kind != ParamKind::BUFFER) trained.push_back(all[p]);
   }
-  std::sort(trained.begin(), trained.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(trained.begin(), trained.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
   Sha256 hash;
   for (const NamedTensor& w : trained) {
     hash.update(std::string_view(w.name));
@@ -182,7 +212,8 @@ std::vector<ModelState::Slot> ModelState::slots() const {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     const auto add = [&](Role role) {
       std::byte* bytes = address(p, role);
-      if (bytes) result.push_back({fmt::format("{}/{}", name_of(role), about.name), about.spec.type, bytes});
+      if (bytes)
+        result.push_back({fmt::format("{}/{}", name_of(role), about.name), about.spec.type, bytes});
     };
     if (about.spec.kind == ParamKind::BUFFER) {
       add(Role::BUFFER);
@@ -192,7 +223,8 @@ std::vector<ModelState::Slot> ModelState::slots() const {
   }
   for (const auto& [name, tensor] : tensors_) {
     if (tensor->role != Role::SCALAR) continue;
-    result.push_back({fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type, executor_.persistent(name)});
+    result.push_back({fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type,
+                      executor_.persistent(name)});
   }
   return result;
 }
@@ -206,18 +238,22 @@ std::vector<NamedTensor> ModelState::snapshot() const {
 void ModelState::restore(const SafetensorsFile& file) {
   const std::vector<Slot> all = slots();
   for (const Slot& slot : all) {
-    TR_CHECK(file.contains(slot.name), "the checkpoint has no \"{}\": it is of another model or optimizer", slot.name);
+    TR_CHECK(file.contains(slot.name),
+             "the checkpoint has no \"{}\": it is of another model or optimizer", slot.name);
     const Tensor& tensor = file.at(slot.name);
-    TR_CHECK(tensor.type() == slot.type, "the checkpoint's \"{}\" is {}, expected {}", slot.name, tensor.type(),
-             slot.type);
+    TR_CHECK(tensor.type() == slot.type, "the checkpoint's \"{}\" is {}, expected {}", slot.name,
+             tensor.type(), slot.type);
   }
-  TR_CHECK(file.tensors.size() == all.size(), "the checkpoint has {} tensors, expected {}: it is of another model",
+  TR_CHECK(file.tensors.size() == all.size(),
+           "the checkpoint has {} tensors, expected {}: it is of another model",
            file.tensors.size(), all.size());
-  for (const Slot& slot : all) std::memcpy(slot.bytes, file.at(slot.name).raw(), std::size_t(bytes_of(slot.type)));
+  for (const Slot& slot : all)
+    std::memcpy(slot.bytes, file.at(slot.name).raw(), std::size_t(bytes_of(slot.type)));
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     if (about.spec.kind == ParamKind::BUFFER) continue;
-    if (const std::byte* bytes = address(p, Role::WEIGHT)) write_cast(p, copy_of(bytes, about.spec.type));
+    if (const std::byte* bytes = address(p, Role::WEIGHT))
+      write_cast(p, copy_of(bytes, about.spec.type));
   }
 }
 

@@ -13,22 +13,24 @@
 
 namespace tr {
 
-/// The persistent tensors of one rank, found by what they are for: parameters, averages, moments, buffers,
-/// counters. Host memory only for now: addresses are read and written directly.
+/// The persistent tensors of one rank, found by what they are for: parameters, averages, moments,
+/// buffers, counters. Host memory only for now: addresses are read and written directly.
 class ModelState {
  public:
   ModelState(const CompileResult& compiled, Executor& executor);
 
-  /// First bytes of a run: parameters by `initializer`, buffers by their fill value, the segment table, the
-  /// loss scale.
+  /// First bytes of a run: parameters by `initializer`, buffers by their fill value, the segment
+  /// table, the loss scale.
   void initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale);
 
   /// Parameters and buffers under their names, in files' layout.
   std::vector<NamedTensor> weights(WeightKind kind) const;
   Tensor weight(const std::string& name, WeightKind kind) const;
-  /// Takes parameters and buffers from a file. Strict: every name and shape must match, none may be left over;
-  /// otherwise what matches is taken and the rest is logged. Averages start from what is loaded.
+  /// Takes parameters and buffers from a file. Strict: every name and shape must match, none may be
+  /// left over; otherwise what matches is taken and the rest is logged. Averages start from what is
+  /// loaded.
   /// @throws InvalidArgument  listing what is missing, unknown, or of another shape.
+  /// A checkpoint's file serves too: its averaged weights, else its weights.
   void load_weights(const SafetensorsFile& file, bool strict, const std::string& source);
   /// SHA-256 over name and bytes, in files' layout, of each trained parameter, sorted by name.
   std::string weights_sha256() const;
@@ -49,11 +51,12 @@ class ModelState {
 
  private:
   struct Slot {
-    std::string name;     // "weight/0.weight"
+    std::string name;  // "weight/0.weight"
     TensorType type;
     std::byte* bytes;
   };
   std::byte* address(int param, Role role) const;
+  SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;
   std::vector<Slot> slots() const;
   void set_param(int param, const Tensor& memory, bool average_too);
   void write_cast(int param, const Tensor& memory);

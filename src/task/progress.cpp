@@ -50,7 +50,9 @@ SinkHolder& holder() {
   return instance;
 }
 
-std::string percent(double fraction) { return fraction < 0 ? "-" : fmt::format("{:.2f} %", 100 * fraction); }
+std::string percent(double fraction) {
+  return fraction < 0 ? "-" : fmt::format("{:.2f} %", 100 * fraction);
+}
 
 }  // namespace
 
@@ -101,7 +103,8 @@ void ProgressMeter::begin_epoch(int epoch, std::int64_t first_step) {
 
 void ProgressMeter::begin_validation() { live_.validating = true; }
 
-void ProgressMeter::add_step(std::int64_t step, const StepOutcome& outcome, const Totals& epoch_totals) {
+void ProgressMeter::add_step(std::int64_t step, const StepOutcome& outcome,
+                             const Totals& epoch_totals) {
   live_.step.store(step, std::memory_order_relaxed);
   live_.images.fetch_add(outcome.totals.samples, std::memory_order_relaxed);
   live_.loss_sum.store(epoch_totals.loss_sum, std::memory_order_relaxed);
@@ -113,19 +116,24 @@ void ProgressMeter::add_step(std::int64_t step, const StepOutcome& outcome, cons
 std::string ProgressMeter::line() const {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  const auto seconds_since = [&](Clock::time_point t) { return std::chrono::duration<double>(now - t).count(); };
+  const auto seconds_since = [&](Clock::time_point t) {
+    return std::chrono::duration<double>(now - t).count();
+  };
   const std::int64_t step = live_.step, samples = live_.samples;
   const double loss = samples > 0 ? live_.loss_sum.load() / double(samples) : 0;
   const std::int64_t steps_here = step - epoch_first_step_;
   const std::int64_t steps_done = done_steps_ + steps_here;
-  const std::int64_t steps_left = frame_.steps_per_epoch * (frame_.total_epochs - live_.epoch + 1) - step;
-  const double eta = steps_done > 0 ? seconds_since(run_start_) / double(steps_done) * double(steps_left)
-                                    : std::nan("");
+  const std::int64_t steps_left =
+      frame_.steps_per_epoch * (frame_.total_epochs - live_.epoch + 1) - step;
+  const double eta = steps_done > 0
+                         ? seconds_since(run_start_) / double(steps_done) * double(steps_left)
+                         : std::nan("");
   const double rate = double(live_.images) / std::max(1e-9, seconds_since(epoch_start_));
   return fmt::format("epoch {}/{}  {} {}/{}  loss {:.4f}  lr {:.2g}  {} images/s  peak {}  ETA {}",
-                     live_.epoch.load(), frame_.total_epochs, live_.validating ? "validating, step" : "step", step,
-                     frame_.steps_per_epoch, loss, live_.lr.load(), format_count(rate),
-                     format_bytes(frame_.peak_bytes), format_clock(eta));
+                     live_.epoch.load(), frame_.total_epochs,
+                     live_.validating ? "validating, step" : "step", step, frame_.steps_per_epoch,
+                     loss, live_.lr.load(), format_count(rate), format_bytes(frame_.peak_bytes),
+                     format_clock(eta));
 }
 
 std::string ProgressMeter::head() const {
@@ -151,7 +159,8 @@ std::string ProgressMeter::row(const EpochRecord& r) const {
   add(Metric::VAL_LOSS, r.val_loss < 0 ? "-" : fmt::format("{:.4f}", r.val_loss));
   add(Metric::VAL_TOP1, percent(r.top1));
   add(Metric::VAL_TOP5, percent(r.top5));
-  text += fmt::format("  {:>10.3g}  {:>10}  {:>6.1f} ms", r.lr, format_count(r.images_per_s), r.data_wait_ms);
+  text += fmt::format("  {:>10.3g}  {:>10}  {:>6.1f} ms", r.lr, format_count(r.images_per_s),
+                      r.data_wait_ms);
   if (r.skipped_steps > 0) text += fmt::format("  ({} steps skipped)", r.skipped_steps);
   return text;
 }

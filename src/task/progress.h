@@ -21,12 +21,12 @@ namespace tr {
 void emit_progress(ProgressEvent::Kind kind, std::string text);
 void progress_note(std::string text);
 
-/// Figures of the step under way, written by the loop, read by the timer: relaxed atomics, so that a step
-/// waits for nobody.
+/// Figures of the step under way, written by the loop, read by the timer: relaxed atomics, so that
+/// a step waits for nobody.
 struct LiveFigures {
   std::atomic<int> epoch{0};
-  std::atomic<std::int64_t> step{0};         // within the epoch
-  std::atomic<std::int64_t> images{0};       // of this epoch, so far
+  std::atomic<std::int64_t> step{0};    // within the epoch
+  std::atomic<std::int64_t> images{0};  // of this epoch, so far
   std::atomic<double> loss_sum{0};
   std::atomic<std::int64_t> samples{0};
   std::atomic<std::int64_t> top1{0};
@@ -65,7 +65,7 @@ class ProgressMeter {
   bool stop_ = false;
   bool head_shown_ = false;
   Clock::time_point run_start_ = Clock::now(), epoch_start_ = Clock::now();
-  std::int64_t done_steps_ = 0;       // of this run, before this epoch
+  std::int64_t done_steps_ = 0;  // of this run, before this epoch
   std::int64_t epoch_first_step_ = 0;
   std::thread thread_;
 };

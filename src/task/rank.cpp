@@ -20,7 +20,8 @@ void Totals::add(const Totals& other) {
   top5 += other.top5;
 }
 
-Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator, StepBoard& board)
+Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator,
+           StepBoard& board)
     : run_(run), rank_(rank), board_(board), communicator_(std::move(communicator)) {
   const GlobalSetting::Values& global = run.config.global.values();
   executor_ = make_executor(run.device.kind, run.compiled,
@@ -31,7 +32,8 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
     for (const LoweredGraph& graph : run.compiled.lowered) {
       for (const LoweredTensor& tensor : graph.tensors) {
         const bool owner = tensor.view_of == kNoTensor;
-        if (tensor.role == Role::INPUT && owner) bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
+        if (tensor.role == Role::INPUT && owner)
+          bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
       }
     }
     return bytes;
@@ -64,7 +66,8 @@ void Rank::open_stream(std::int64_t phase, std::int64_t step) {
   loader_ = std::make_unique<data::Loader>(
       run_.loader_config(rank_),
       [&phases](std::int64_t i) {
-        return i < std::int64_t(phases.size()) ? std::optional(phases[std::size_t(i)]) : std::nullopt;
+        return i < std::int64_t(phases.size()) ? std::optional(phases[std::size_t(i)])
+                                               : std::nullopt;
       },
       phase, step);
   sync_rows();
@@ -79,8 +82,9 @@ void Rank::sync_rows() {
 
 double Rank::fill_row(const data::Batch& batch) {
   const std::int64_t row = row_ % capacity_;
-  const double rate = lr_at(run_.config.train.scheduler, batch.phase.epoch * run_.train_steps + batch.step,
-                            run_.train_steps, run_.config.train.total_epochs);
+  const double rate =
+      lr_at(run_.config.train.scheduler, batch.phase.epoch * run_.train_steps + batch.step,
+            run_.train_steps, run_.config.train.total_epochs);
   const Optimizer& optimizer = run_.config.train.optimizer;
   float* floats = step_floats_ + row * table_columns_;
   floats[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
@@ -173,7 +177,8 @@ void Rank::abandon() {
   communicator_.reset();
 }
 
-void for_each_rank(std::vector<std::unique_ptr<Rank>>& ranks, const std::function<void(Rank&)>& body) {
+void for_each_rank(std::vector<std::unique_ptr<Rank>>& ranks,
+                   const std::function<void(Rank&)>& body) {
   std::exception_ptr first;
   std::mutex mutex;
   const auto run_one = [&](Rank& rank) {

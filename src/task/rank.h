@@ -31,15 +31,15 @@ struct Totals {
 /// What one optimizer step gave, over all ranks.
 struct StepOutcome {
   Totals totals;
-  bool skipped = false;      // a gradient was not finite: nothing changed
+  bool skipped = false;  // a gradient was not finite: nothing changed
   double lr = 0;
   float grad_norm = 0;
   float loss_scale = 1;
-  bool stop = false;         // rank 0 asked all ranks to stop after this step
+  bool stop = false;  // rank 0 asked all ranks to stop after this step
 };
 
-/// Where the ranks of one process put their part of a step for the others to add. Double-buffered by the
-/// step's parity: one barrier a step is enough.
+/// Where the ranks of one process put their part of a step for the others to add. Double-buffered
+/// by the step's parity: one barrier a step is enough.
 struct StepBoard {
   struct Part {
     Totals totals;
@@ -54,7 +54,8 @@ struct StepBoard {
 /// One rank: its executor, its loader, its place in the stream. Steps allocate nothing.
 class Rank {
  public:
-  Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator, StepBoard& board);
+  Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator,
+       StepBoard& board);
   ~Rank();
 
   Executor& executor() { return *executor_; }
@@ -94,8 +95,9 @@ class Rank {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ModelState> state_;
   std::unique_ptr<data::Loader> loader_;
-  std::vector<std::string> fields_;                     // that the graphs read
-  std::map<std::string, std::vector<std::byte>> zeros_; // for steps in which this rank has no sample
+  std::vector<std::string> fields_;  // that the graphs read
+  std::map<std::string, std::vector<std::byte>>
+      zeros_;  // for steps in which this rank has no sample
 
   float* step_floats_ = nullptr;
   std::int64_t* step_ints_ = nullptr;
@@ -108,8 +110,9 @@ class Rank {
   std::int64_t capacity_ = 1;
 };
 
-/// Runs `body(rank)` on every rank, rank 0 in the calling thread. The first exception is rethrown after all
-/// have ended; the others are woken by abandon().
-void for_each_rank(std::vector<std::unique_ptr<Rank>>& ranks, const std::function<void(Rank&)>& body);
+/// Runs `body(rank)` on every rank, rank 0 in the calling thread. The first exception is rethrown
+/// after all have ended; the others are woken by abandon().
+void for_each_rank(std::vector<std::unique_ptr<Rank>>& ranks,
+                   const std::function<void(Rank&)>& body);
 
 }  // namespace tr

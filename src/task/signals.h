@@ -3,8 +3,8 @@
 
 namespace tr {
 
-/// While one is alive, SIGINT and SIGTERM only set a flag; the former handlers come back with the last one. A
-/// second signal takes its usual course, so that a hanging run can still be ended.
+/// While one is alive, SIGINT and SIGTERM only set a flag; the former handlers come back with the
+/// last one. A second signal takes its usual course, so that a hanging run can still be ended.
 class SignalGuard {
  public:
   explicit SignalGuard(bool active);

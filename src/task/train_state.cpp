@@ -61,7 +61,8 @@ EpochRecord record_from(const json& j) {
 
 }  // namespace
 
-std::string TrainState::to_json(const Config& config, const std::string& digest, const TuningTable& tuning) const {
+std::string TrainState::to_json(const Config& config, const std::string& digest,
+                                const TuningTable& tuning) const {
   json j;
   j["phase"] = phase;
   j["step"] = step;
@@ -96,8 +97,9 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     s.step = j.at("step");
     s.total_steps = j.at("total_steps");
     s.epoch = record_from(j.at("epoch"));
-    s.epoch_totals = {number_from(j.at("epoch_totals").at("loss_sum")), j.at("epoch_totals").at("samples"),
-                      j.at("epoch_totals").at("top1"), j.at("epoch_totals").at("top5")};
+    s.epoch_totals = {number_from(j.at("epoch_totals").at("loss_sum")),
+                      j.at("epoch_totals").at("samples"), j.at("epoch_totals").at("top1"),
+                      j.at("epoch_totals").at("top5")};
     s.train_seconds = j.at("train_seconds");
     s.train_images = j.at("train_images");
     s.all_train_seconds = j.at("all_train_seconds");
@@ -110,7 +112,8 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     saved.model_digest = j.at("model");
     saved.tuning = TuningTable::from_json(j.at("tuning").get<std::string>());
     saved.config = j.at("config").dump();
-    if (s.phase < 0 || s.step < 0 || s.total_steps < 0) throw_as<DataError>("{}: a negative position", source);
+    if (s.phase < 0 || s.step < 0 || s.total_steps < 0)
+      throw_as<DataError>("{}: a negative position", source);
     return saved;
   } catch (const json::exception& error) {
     throw_as<DataError>("{}: its state cannot be read: {}", source, error.what());
@@ -131,8 +134,8 @@ std::vector<std::string> numeric_differences(const std::string& saved_config, co
   const json now_json = tr::to_json(now);
   for (const char* extra : {"loss", "train_transforms", "val_transforms"}) {
     if (saved.value(extra, json()) != now_json.at(extra)) {
-      differences.push_back(fmt::format("{} was {}, is {}", extra, saved.value(extra, json()).dump(),
-                                        now_json.at(extra).dump()));
+      differences.push_back(fmt::format(
+          "{} was {}, is {}", extra, saved.value(extra, json()).dump(), now_json.at(extra).dump()));
     }
   }
   return differences;

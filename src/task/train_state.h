@@ -11,21 +11,22 @@ namespace tr {
 
 /// Where a run stands, beside its tensors: what a checkpoint's JSON holds.
 struct TrainState {
-  std::int64_t phase = 0;          // index of the run's phases
-  std::int64_t step = 0;           // next step within it
-  std::int64_t total_steps = 0;    // optimizer steps done in the whole run
-  EpochRecord epoch;               // the one under way
-  Totals epoch_totals;             // its sums so far
-  double train_seconds = 0;        // training phases of the epoch so far
-  std::int64_t train_images = 0;   // of the whole run
+  std::int64_t phase = 0;         // index of the run's phases
+  std::int64_t step = 0;          // next step within it
+  std::int64_t total_steps = 0;   // optimizer steps done in the whole run
+  EpochRecord epoch;              // the one under way
+  Totals epoch_totals;            // its sums so far
+  double train_seconds = 0;       // training phases of the epoch so far
+  std::int64_t train_images = 0;  // of the whole run
   double all_train_seconds = 0;
   std::vector<EpochRecord> history;
   double best_top1 = 0, best_top5 = 0;
-  double best_loss = 0;            // of validation, where there is no accuracy
+  double best_loss = 0;  // of validation, where there is no accuracy
   int best_epoch = -1;
-  bool finished = false;           // last epoch or early stop
+  bool finished = false;  // last epoch or early stop
 
-  std::string to_json(const Config& config, const std::string& model_digest, const TuningTable& tuning) const;
+  std::string to_json(const Config& config, const std::string& model_digest,
+                      const TuningTable& tuning) const;
 };
 
 /// What from_json() reads back.
@@ -33,13 +34,14 @@ struct SavedState {
   TrainState state;
   TuningTable tuning;
   std::string model_digest;
-  std::string config;              // JSON
+  std::string config;  // JSON
 };
 
 /// @throws DataError  not such a text.
 SavedState state_from_json(const std::string& text, const std::string& source);
 
-/// One line for each configuration key that decides what is computed and differs between the two texts.
+/// One line for each configuration key that decides what is computed and differs between the two
+/// texts.
 std::vector<std::string> numeric_differences(const std::string& saved_config, const Config& now);
 
 /// Digest of the model's names, ops, attributes and shapes.

@@ -31,24 +31,30 @@ std::vector<std::unique_ptr<Communicator>> make_communicators(int world_size) {
 }  // namespace
 
 Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed)
-    : run_(std::move(run)), board_(run_.batches.world_size), digest_(model_digest(run_.compiled.arch)) {
+    : run_(std::move(run)),
+      board_(run_.batches.world_size),
+      digest_(model_digest(run_.compiled.arch)) {
   const TrainOptions& options = run_.config.train;
   // Files first: an unwritable place is to be known before memory is taken.
-  if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir, options.checkpoint_keep);
+  if (!options.checkpoint_dir.empty())
+    folder_.emplace(options.checkpoint_dir, options.checkpoint_keep);
   if (!options.best_weights_path.empty()) AtomicFile probe(options.best_weights_path);
   if (!options.log_file.empty()) log_ = MetricsLog(options.log_file, options.log_every);
 
   auto communicators = make_communicators(run_.batches.world_size);
   for (int r = 0; r < run_.batches.world_size; ++r) {
-    ranks_.push_back(std::make_unique<Rank>(run_, r, std::move(communicators[std::size_t(r)]), board_));
-    const float scale = run_.config.global.values().low_dtype == DType::FP16 ? options.loss_scale : 1.0f;
+    ranks_.push_back(
+        std::make_unique<Rank>(run_, r, std::move(communicators[std::size_t(r)]), board_));
+    const float scale =
+        run_.config.global.values().low_dtype == DType::FP16 ? options.loss_scale : 1.0f;
     ranks_.back()->state().initialise(options.initializer, run_.config.global.values().seed, scale);
   }
   if (resumed) {
     restore(*resumed);
   } else if (!options.load_weights.empty()) {
     const SafetensorsFile file = load_safetensors(options.load_weights);
-    for (auto& rank : ranks_) rank->state().load_weights(file, options.load_strict, options.load_weights);
+    for (auto& rank : ranks_)
+      rank->state().load_weights(file, options.load_strict, options.load_weights);
   }
   log_.config(to_json(run_.config).dump());
   if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
@@ -58,14 +64,16 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   SavedState saved = state_from_json(found.checkpoint.state, found.path);
   TR_CHECK(saved.model_digest == digest_, "{}: the checkpoint is of another model", found.path);
   const std::vector<std::string> differences = numeric_differences(saved.config, run_.config);
-  TR_CHECK(differences.empty(), "{}: the run was made with other settings, so it cannot be continued: {}",
-           found.path, fmt::join(differences, "; "));
+  TR_CHECK(differences.empty(),
+           "{}: the run was made with other settings, so it cannot be continued: {}", found.path,
+           fmt::join(differences, "; "));
   const SafetensorsFile file{found.checkpoint.tensors, {}};
   for (auto& rank : ranks_) rank->state().restore(file);
   progress_ = std::move(saved.state);
   last_checkpoint_ = found.path;
   const bool more_epochs = std::size_t(progress_.phase) < run_.phases.size();
-  if (progress_.finished && more_epochs && run_.config.train.early_stop_top1 == 0) progress_.finished = false;
+  if (progress_.finished && more_epochs && run_.config.train.early_stop_top1 == 0)
+    progress_.finished = false;
   log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
            progress_.finished ? "the run had finished"
                               : fmt::format("going on in epoch {}", progress_.history.size() + 1));
@@ -96,7 +104,8 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks) 
   meter_ = std::make_unique<ProgressMeter>(ProgressMeter::Frame{
       run_.config.train.total_epochs, run_.train_steps, arena_bytes(), run_.config.train.metrics});
   try {
-    while (std::size_t(progress_.phase) < run_.phases.size() && !progress_.finished && !interrupted_) {
+    while (std::size_t(progress_.phase) < run_.phases.size() && !progress_.finished &&
+           !interrupted_) {
       if (run_.phases[std::size_t(progress_.phase)].split == data::Split::TRAIN) {
         train_phase();
       } else {
@@ -139,7 +148,8 @@ void Trainer::train_phase() {
     return;
   }
   if (progress_.epoch_totals.samples == 0) {
-    fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps, progress_.epoch.epoch));
+    fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps,
+                                progress_.epoch.epoch));
   }
   end_training_of_epoch();
 }
@@ -150,9 +160,11 @@ void Trainer::end_training_of_epoch() {
   EpochRecord& record = progress_.epoch;
   record.train_loss = progress_.epoch_totals.mean_loss();
   if (run_.classification) {
-    record.train_top1 = double(progress_.epoch_totals.top1) / double(progress_.epoch_totals.samples);
+    record.train_top1 =
+        double(progress_.epoch_totals.top1) / double(progress_.epoch_totals.samples);
   }
-  const std::int64_t images = run_.sizes.drop_last ? run_.train_steps * run_.batches.global : run_.sizes.train;
+  const std::int64_t images =
+      run_.sizes.drop_last ? run_.train_steps * run_.batches.global : run_.sizes.train;
   record.images_per_s = double(images) / std::max(1e-9, progress_.train_seconds);
   progress_.all_train_seconds += progress_.train_seconds;
   const bool validated_next = std::size_t(progress_.phase) < run_.phases.size() &&
@@ -177,22 +189,23 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
     callbacks_->on_step(*task_, progress_.total_steps, outcome.totals.mean_loss(), outcome.lr);
   }
   const int every = run_.config.train.checkpoint_every_steps;
-  if (every > 0 && progress_.total_steps % every == 0 && progress_.step < run_.train_steps) write_checkpoint(false);
+  if (every > 0 && progress_.total_steps % every == 0 && progress_.step < run_.train_steps)
+    write_checkpoint(false);
 }
 
 void Trainer::refuse_endless_skipping(const StepOutcome& outcome) {
   if (outcome.loss_scale > 1) return;
   const std::int64_t in_row = state().persistent<std::int64_t>("counters")[kCounterSkippedInRow];
   if (in_row < kMaxSkippedInRow) return;
-  fail_not_finite(fmt::format("{} steps in a row were skipped at loss scale 1 (epoch {}, step {})", in_row,
-                              progress_.epoch.epoch, progress_.step));
+  fail_not_finite(fmt::format("{} steps in a row were skipped at loss scale 1 (epoch {}, step {})",
+                              in_row, progress_.epoch.epoch, progress_.step));
 }
 
 void Trainer::fail_not_finite(const std::string& what) {
   // The steps changed nothing, so the last batch shows the fault again.
   const std::string where = ranks_.size() == 1 ? find_nan() : "";
-  throw_as<InvalidArgument>("{}: the gradient is not finite{}{}", what, where.empty() ? "" : "; first not finite: ",
-                            where);
+  throw_as<InvalidArgument>("{}: the gradient is not finite{}{}", what,
+                            where.empty() ? "" : "; first not finite: ", where);
 }
 
 EvalResult Trainer::evaluate_streams(bool own_loader) {
@@ -247,8 +260,9 @@ bool Trainer::is_new_best(const EpochRecord& record) {
   const bool validated = record.top1 >= 0 || record.val_loss >= 0;
   if (!validated) return false;
   const bool by_accuracy = run_.classification;
-  const bool better = progress_.best_epoch < 0 || (by_accuracy ? record.top1 > progress_.best_top1
-                                                               : record.val_loss < progress_.best_loss);
+  const bool better =
+      progress_.best_epoch < 0 ||
+      (by_accuracy ? record.top1 > progress_.best_top1 : record.val_loss < progress_.best_loss);
   if (!better) return false;
   progress_.best_epoch = record.epoch;
   progress_.best_top1 = std::max(0.0, record.top1);

@@ -18,8 +18,8 @@ constexpr int kGrowth = 32;
 constexpr int kBottleneck = 4 * kGrowth;
 
 BluePrint dense_layer() {
-  return seq(bn().named("norm1"), relu(), conv(kBottleneck, 1).named("conv1"), bn().named("norm2"), relu(),
-             conv(kGrowth, 3, 1, 1).named("conv2"));
+  return seq(bn().named("norm1"), relu(), conv(kBottleneck, 1).named("conv1"), bn().named("norm2"),
+             relu(), conv(kGrowth, 3, 1, 1).named("conv2"));
 }
 
 /// Each layer reads everything before it in the block.

@@ -7,7 +7,8 @@ namespace tr::zoo {
 
 std::vector<Recipe> recipes() {
   return {{"mnist-mlp", "the first article's network and augmentation, fp32", "mnist-mlp", "mnist"},
-          {"mnist-mlp-plain", "the same network without augmentation, cosine without warm-up", "mnist-mlp", "mnist"}};
+          {"mnist-mlp-plain", "the same network without augmentation, cosine without warm-up",
+           "mnist-mlp", "mnist"}};
 }
 
 void apply_recipe(const std::string& name, Session& session, DeepLearningTask& task) {
@@ -20,8 +21,8 @@ void apply_recipe(const std::string& name, Session& session, DeepLearningTask& t
   session.global.global_batch_size(200).input_resolution(28);
   session.preprocessor.dataset("mnist").normalization(NormMode::MNIST);
   if (!plain) {
-    session.preprocessor.train_transforms(Pad(2), RandomCrop(28), RandomRotation(20.0f, 0), RandomScale(0.8f, 1.2f),
-                                          RandomErasing(0.5f));
+    session.preprocessor.train_transforms(Pad(2), RandomCrop(28), RandomRotation(20.0f, 0),
+                                          RandomScale(0.8f, 1.2f), RandomErasing(0.5f));
   }
   task.model(make_model("mnist-mlp").blueprint)
       .loss(CrossEntropyLoss().label_smoothing(0.1f))

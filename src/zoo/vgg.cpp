@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: Simonyan, Zisserman 2014, arXiv:1409.1556, configuration D with batch norm. Names: torchvision's.
+// Source: Simonyan, Zisserman 2014, arXiv:1409.1556, configuration D with batch norm. Names:
+// torchvision's.
 #include "renaissance/ops/conv.h"
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
@@ -12,8 +13,8 @@ namespace tr::zoo {
 
 BluePrint vgg16bn(int num_classes) {
   constexpr int kPool = 0;
-  constexpr int kLayers[] = {64,  64,  kPool, 128, 128, kPool, 256, 256,  256,
-                             kPool, 512, 512, 512, kPool, 512, 512, 512, kPool};
+  constexpr int kLayers[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
+                             kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
   std::vector<BluePrint> features;
   for (const int channels : kLayers) {
     if (channels == kPool) {
@@ -24,8 +25,8 @@ BluePrint vgg16bn(int num_classes) {
     features.push_back(bn());
     features.push_back(relu());
   }
-  const BluePrint classifier = seq(fc(4096, true), relu(), dropout(0.5f), fc(4096, true), relu(), dropout(0.5f),
-                                   fc(num_classes, true));
+  const BluePrint classifier = seq(fc(4096, true), relu(), dropout(0.5f), fc(4096, true), relu(),
+                                   dropout(0.5f), fc(num_classes, true));
   return seq(seq(features).named("features"), flatten(), classifier.named("classifier"));
 }
 

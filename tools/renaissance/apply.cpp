@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// eval and predict: a model with weights from a file.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+
+#include "command.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/input_file.h"
+#include "data/formats/idx.h"
+
+namespace tr::command {
+
+namespace {
+
+struct ApplyArgs {
+  std::string model, weights;
+  std::optional<std::string> data;
+  std::vector<std::string> files;
+  std::vector<std::string> sets;
+  JsonOutput json;
+};
+
+/// Settings under which the model was made: those of its recipe, else ImageNet's.
+void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) {
+  const zoo::Model model = zoo::make_model(args.model);
+  if (args.model == "mnist-mlp") {
+    zoo::apply_recipe("mnist-mlp", session, task);
+    session.preprocessor.set_train_transforms({});
+  } else {
+    session.global.global_batch_size(64).input_resolution(int(model.input[0]));
+    session.preprocessor.dataset("imagenet").normalization(NormMode::IMAGENET);
+    session.preprocessor.val_transforms(Resize(256), CenterCrop(int(model.input[0])));
+    task.model(model.blueprint);
+  }
+  task.load_weights(args.weights);
+  for (const std::string& set : args.sets) {
+    const std::size_t equals = set.find('=');
+    TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
+    task.set(set.substr(0, equals), set.substr(equals + 1));
+  }
+}
+
+int run_eval(const ApplyArgs& args) {
+  args.json.probe();
+  Session session;
+  DeepLearningTask task;
+  configure(args, session, task);
+  const std::string set = session.preprocessor.values().dataset_name;
+  choose_data(session, set, args.data);
+  const DatasetPair data = open_dataset(session.preprocessor.values().dataset_name,
+                                        session.preprocessor.values().dataset_path);
+  task.session(session).dataset({nullptr, data.val}).compile(CompileInfo::NONE);
+  const EvalResult result = task.evaluate();
+  print(args.json, fmt::format("data {}, {} samples: loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} %",
+                               task.data_name(), result.num_samples, result.loss, 100 * result.top1,
+                               100 * result.top5));
+  args.json.write({{"data", task.data_name()},
+                   {"num_samples", result.num_samples},
+                   {"val_loss", result.loss},
+                   {"top1", result.top1},
+                   {"top5", result.top5}});
+  return kOk;
+}
+
+/// A binary PGM (P5) or PPM (P6) of 8 bits. @throws DataError
+Tensor read_pnm(const std::string& path) {
+  const std::string text = read_text(path);
+  int width = 0, height = 0, top = 0, used = 0;
+  char kind = 0;
+  const int fields =
+      std::sscanf(text.c_str(), "P%c %d %d %d%n", &kind, &width, &height, &top, &used);
+  const int channels = kind == '6' ? 3 : 1;
+  const bool good = fields == 4 && (kind == '5' || kind == '6') && width > 0 && height > 0 &&
+                    width < 65536 && height < 65536 && top == 255;
+  const std::size_t bytes =
+      good ? std::size_t(width) * std::size_t(height) * std::size_t(channels) : 0;
+  if (!good || text.size() < std::size_t(used) + 1 + bytes) {
+    throw_as<DataError>("{}: it is not a whole binary PGM or PPM image of 8 bits", path);
+  }
+  Tensor image({1, height, width, channels}, DType::UINT8);
+  std::memcpy(image.raw(), text.data() + used + 1, bytes);
+  return image;
+}
+
+/// Images [n, H, W, C] of one file: IDX, PGM, PPM, or a safetensors file with a tensor "image".
+Tensor read_images(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".safetensors") return load_safetensors(path).at("image");
+  if (extension == ".pgm" || extension == ".ppm") return read_pnm(path);
+  const Tensor idx = data::read_idx(path, data::IdxKind::IMAGES);
+  return idx.reshape({idx.shape()[0], idx.shape()[1], idx.shape()[2], 1});
+}
+
+nlohmann::json prediction(const float* scores, std::int64_t classes) {
+  const float largest = *std::max_element(scores, scores + classes);
+  double sum = 0;
+  for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(double(scores[c] - largest));
+  std::vector<std::int64_t> order(static_cast<std::size_t>(classes));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return scores[a] > scores[b]; });
+  nlohmann::json top = nlohmann::json::array();
+  for (std::size_t i = 0; i < std::min<std::size_t>(5, order.size()); ++i) {
+    const double probability = std::exp(double(scores[order[i]] - largest)) / sum;
+    top.push_back({{"class", order[i]}, {"probability", probability}});
+  }
+  return {{"class", order.front()}, {"top5", std::move(top)}};
+}
+
+int run_predict(const ApplyArgs& args) {
+  args.json.probe();
+  Session session;
+  DeepLearningTask task;
+  configure(args, session, task);
+  task.session(session).dataset({}).compile(CompileInfo::NONE);
+  nlohmann::json all = nlohmann::json::array();
+  for (const std::string& file : args.files) {
+    const Tensor scores = task.predict_images(read_images(file));
+    const std::int64_t classes = scores.shape().back();
+    for (std::int64_t i = 0; i < scores.shape()[0]; ++i) {
+      nlohmann::json line = prediction(scores.data<float>() + i * classes, classes);
+      line["file"] = file;
+      line["sample"] = i;
+      if (!args.json.to_stdout()) std::printf("%s\n", line.dump().c_str());
+      all.push_back(std::move(line));
+    }
+  }
+  args.json.write(all);
+  return kOk;
+}
+
+CLI::App* add_common(CLI::App& app, const char* name, const char* help, ApplyArgs& args) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->add_option("MODEL", args.model, fmt::format("{}", fmt::join(zoo::model_names(), ", ")))
+      ->required();
+  command
+      ->add_option("--weights", args.weights, "safetensors with the model's names, or a checkpoint")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--set", args.sets, "any configuration key; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  args.json.add_to(*command);
+  return command;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<ApplyArgs>();
+  CLI::App* command =
+      add_common(app, "eval", "Loss and accuracy of weights on a validation set.", *args);
+  command->add_option("--data", args->data, "folder of the data set")->type_name("DIR")->required();
+  command->callback([args, &exit_code] { exit_code = run_eval(*args); });
+}
+
+void add_predict(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<ApplyArgs>();
+  CLI::App* command =
+      add_common(app, "predict", "One JSON line a sample: its class and the five best.", *args);
+  command
+      ->add_option("FILES", args->files,
+                   "images: IDX (raw or .gz), PGM, PPM, or safetensors with a uint8 tensor "
+                   "\"image\" [n, H, W, C]")
+      ->required();
+  command->callback([args, &exit_code] { exit_code = run_predict(*args); });
+}
+
+}  // namespace tr::command

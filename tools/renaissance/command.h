@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "renaissance.h"
+
+namespace tr::command {
+
+/// Exit codes of the command; --help lists them.
+enum ExitCode : int {
+  kOk = 0,
+  kFailure = 1,      // memory, device, or a fault of the library
+  kUsage = 2,        // an option, name or value that is wrong or contradictory
+  kDataFailure = 3,  // a file or data set is missing, damaged, or cannot be written
+  kUnsupported = 4   // meaningful, but not in this build
+};
+
+/// Where --json goes: nowhere, a file, or standard output ("-").
+class JsonOutput {
+ public:
+  /// Adds the option to a command.
+  void add_to(CLI::App& command);
+  bool wanted() const { return !target_.empty(); }
+  bool to_stdout() const { return target_ == "-"; }
+  /// @throws DataError  the file cannot be written: asked before the work, not after it.
+  void probe() const;
+  void write(const nlohmann::json& value) const;
+
+ private:
+  std::string target_;
+};
+
+/// Each adds its subcommand; the callback does the work and sets `exit_code`.
+void add_train(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
+void add_predict(CLI::App& app, int& exit_code);
+void add_data(CLI::App& app, int& exit_code);
+void add_info(CLI::App& app, int& exit_code);
+
+/// Standard output, unless the JSON goes there.
+void print(const JsonOutput& json, const std::string& text);
+
+/// Decides where a recipe's samples come from and says so (the rules stand in `train --help`).
+/// @throws DataError  `dir` was named and does not hold the set.
+void choose_data(Session& session, const std::string& dataset,
+                 const std::optional<std::string>& dir);
+
+}  // namespace tr::command

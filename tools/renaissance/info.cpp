@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// data check, and info: what this build and machine offer.
+#include <cstdio>
+#include <memory>
+
+#include <zlib.h>
+
+#include "command.h"
+#include "core/cpu_info.h"
+#include "core/env.h"
+#include "core/format.h"
+#include "data/check.h"
+#include "task/config.h"
+
+namespace tr::command {
+
+namespace {
+
+struct CheckArgs {
+  std::string name, dir;
+  JsonOutput json;
+};
+
+int run_check(const CheckArgs& args) {
+  args.json.probe();
+  const std::vector<std::string> faults = data::check_dataset(args.name, args.dir);
+  for (const std::string& fault : faults) print(args.json, fault);
+  if (faults.empty()) print(args.json, fmt::format("{} in {}: sound", args.name, args.dir));
+  args.json.write(
+      {{"name", args.name}, {"dir", args.dir}, {"sound", faults.empty()}, {"faults", faults}});
+  return faults.empty() ? kOk : kDataFailure;
+}
+
+std::string keys_markdown() {
+  std::string text = "| key | type | default | meaning |\n|---|---|---|---|\n";
+  const Config defaults;
+  for (const ConfigKey& key : config_keys()) {
+    std::string type(key.type);
+    for (std::size_t at = 0; (at = type.find('|', at)) != std::string::npos; at += 2)
+      type.insert(at, "\\");
+    text += fmt::format("| `{}` | {} | `{}` | {} |\n", key.name, type, key.get(defaults).dump(),
+                        key.doc);
+  }
+  return text;
+}
+
+int run_info(bool keys, const JsonOutput& json) {
+  if (keys) {
+    std::fputs(keys_markdown().c_str(), stdout);
+    return kOk;
+  }
+  json.probe();
+  const CpuInfo& cpu = cpu_info();
+  const nlohmann::json libraries = {
+      {"fmt", FMT_VERSION},
+      {"zlib", zlibVersion()},
+      {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
+                                    NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+      {"cli11", CLI11_VERSION}};
+  const nlohmann::json result = {
+      {"version", "0.1.0"},
+      {"compiler", __VERSION__},
+      {"devices",
+       {{{"kind", "cpu"}, {"name", cpu.model_name}, {"threads", default_num_threads()}}}},
+      {"cpu_flags", cpu.flags},
+      {"cuda", "not in this build"},
+      {"libraries", libraries},
+      {"project_root", project_root()},
+      {"cache", cache_folder()}};
+  std::string text = fmt::format("renaissance {}, built by g++ {}\n",
+                                 result["version"].get<std::string>(), __VERSION__);
+  text += fmt::format("cpu    {}, {} threads, {}\n", cpu.model_name, default_num_threads(),
+                      fmt::join(cpu.flags, " "));
+  text += "cuda   not in this build\n";
+  for (const auto& [name, version] : libraries.items())
+    text += fmt::format("{:<14} {}\n", name, version.dump());
+  text += fmt::format("project root   {}\ncache          {}", project_root(), cache_folder());
+  print(json, text);
+  json.write(result);
+  return kOk;
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<CheckArgs>();
+  CLI::App* command = app.add_subcommand("data", "Looks at data sets.");
+  command->require_subcommand(1);
+  CLI::App* check = command->add_subcommand(
+      "check", "Reads a whole set; one line a fault; exit 0 only if sound.");
+  check->add_option("NAME", args->name, "mnist")->required();
+  check->add_option("DIR", args->dir, "its folder")->required();
+  args->json.add_to(*check);
+  check->callback([args, &exit_code] { exit_code = run_check(*args); });
+}
+
+void add_info(CLI::App& app, int& exit_code) {
+  struct InfoArgs {
+    bool keys = false;
+    JsonOutput json;
+  };
+  auto args = std::make_shared<InfoArgs>();
+  CLI::App* command = app.add_subcommand("info", "Devices, libraries and versions.");
+  command->add_flag("--keys", args->keys, "the table of configuration keys instead");
+  args->json.add_to(*command);
+  command->callback([args, &exit_code] { exit_code = run_info(args->keys, args->json); });
+}
+
+}  // namespace tr::command

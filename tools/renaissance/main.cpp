@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "command.h"
+#include "core/cpu_info.h"
+
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  renaissance train mnist-mlp                           train on MNIST (data/mnist, else downloaded)
+  renaissance train mnist-mlp --data DIR --epochs 15 --set optimizer=sgd --set momentum=0.9
+  renaissance plan resnet50 --batch 256 --dtype fp16 --device cuda
+  renaissance eval mnist-mlp --weights runs/one/best_weights.safetensors --data DIR
+  renaissance data check mnist DIR
+
+Exit codes:
+  0    done
+  1    memory, a device, or a fault of the library
+  2    an option, name or value is wrong or contradictory
+  3    a file or data set is missing, damaged, or cannot be written
+  4    meaningful, but this build cannot do it (a missing kernel, no CUDA backend)
+  130  ended by SIGINT after writing a checkpoint; 143 by SIGTERM
+
+`renaissance COMMAND --help` tells each command's options. TR_OVERRIDE="key=value;..." wins over all of them.)";
+
+int report(const std::exception& error, int code) {
+  std::fprintf(stderr, "renaissance: %s\n", error.what());
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tr::command;
+  CLI::App app("Trains neural networks from a static description.", "renaissance");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  int exit_code = kOk;
+  add_train(app, exit_code);
+  add_plan(app, exit_code);
+  add_eval(app, exit_code);
+  add_predict(app, exit_code);
+  add_data(app, exit_code);
+  add_info(app, exit_code);
+  try {
+    tr::require_supported_cpu();
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  } catch (const tr::InvalidArgument& error) {
+    return report(error, kUsage);
+  } catch (const tr::DataError& error) {
+    return report(error, kDataFailure);
+  } catch (const tr::Unsupported& error) {
+    return report(error, kUnsupported);
+  } catch (const std::exception& error) {
+    return report(error, kFailure);
+  }
+  return exit_code;
+}

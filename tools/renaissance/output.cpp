@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "command.h"
+#include "core/atomic_file.h"
+
+namespace tr::command {
+
+void JsonOutput::add_to(CLI::App& command) {
+  command
+      .add_option("--json", target_,
+                  "write the result as JSON to FILE, or to standard output for -")
+      ->type_name("FILE|-");
+}
+
+void JsonOutput::probe() const {
+  if (wanted() && !to_stdout()) AtomicFile file(target_);
+}
+
+void JsonOutput::write(const nlohmann::json& value) const {
+  if (!wanted()) return;
+  const std::string text = value.dump(2) + "\n";
+  if (to_stdout()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  } else {
+    write_file_atomically(target_, std::string_view(text));
+  }
+}
+
+void print(const JsonOutput& json, const std::string& text) {
+  std::fprintf(json.to_stdout() ? stderr : stdout, "%s\n", text.c_str());
+}
+
+}  // namespace tr::command

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "algo/loss_spec.h"
+#include "algo/optimizer_spec.h"
+#include "command.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/human.h"
+#include "graph/compiler.h"
+#include "graph/plan_report.h"
+
+namespace tr::command {
+
+namespace {
+
+struct PlanArgs {
+  std::string model;
+  std::int64_t batch = 1;
+  std::string dtype = "fp32";
+  std::string device = "cpu";
+  std::int64_t budget = 0;
+  JsonOutput json;
+};
+
+std::string model_list() { return fmt::format("{}", fmt::join(zoo::model_names(), ", ")); }
+
+/// A training step and a validation step of `batch` samples: the image models with SGD and
+/// momentum, the article's network with AdamW.
+CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::int64_t batch) {
+  CompileRequest request;
+  request.model = model.blueprint;
+  request.sample_fields = {{"image", {model.input, DType::FP32}},
+                           {"label", {Shape{}, DType::INT32}}};
+  request.loss = loss_spec(CrossEntropyLoss());
+  const bool mlp = model.name == "mnist-mlp";
+  request.optimizer = optimizer_spec(mlp ? Optimizer(AdamW().weight_decay(1e-4))
+                                         : Optimizer(SGD().momentum(0.9).weight_decay(1e-4)));
+  if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
+  request.graph.loss_scaling = args.dtype == "fp16";
+  for (const Mode mode : {Mode::TRAIN, Mode::EVAL}) {
+    VariantKey key{.mode = mode, .batch = batch};
+    key.name = fmt::format("{}_base", name_of(mode));
+    key.fields["image"] = {model.input.prepend(batch),
+                           request.graph.low_dtype.value_or(DType::FP32)};
+    key.fields["label"] = {Shape{batch}, DType::INT32};
+    request.variants.push_back(std::move(key));
+  }
+  return compile(request,
+                 PlanningOracle(args.device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA));
+}
+
+int run_plan(const PlanArgs& args) {
+  args.json.probe();
+  TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
+  TR_CHECK(args.budget >= 0, "--budget is {}, expected bytes", args.budget);
+  const zoo::Model model = zoo::make_model(args.model);
+  const CompileResult compiled = compile_for(args, model, args.batch);
+  const PlanReport report = report_plan(compiled.lowered, compiled.arch, compiled.memory);
+  nlohmann::json json = nlohmann::json::parse(report.json());
+  json["model"] = args.model;
+  json["batch"] = args.batch;
+  json["dtype"] = args.dtype;
+  json["device"] = args.device;
+  const nlohmann::json arch = nlohmann::json::parse(compiled.arch.json());
+  json["layers"] = arch.at("layers");
+  json["num_params"] = compiled.arch.num_params();
+  json["flops"] = compiled.arch.flops();
+  std::string text =
+      fmt::format("{}, batch {}, {}\n{}", args.model, args.batch, args.dtype, report.text());
+  json["largest_batch"] = nullptr;
+  if (args.budget > 0) {
+    const std::int64_t largest = largest_batch(args.budget, [&](std::int64_t batch) {
+      return batch == args.batch ? report.peak_bytes
+                                 : compile_for(args, model, batch).memory.peak_bytes();
+    });
+    json["budget_bytes"] = args.budget;
+    json["largest_batch"] = largest;
+    text += fmt::format("\nlargest batch within {}: {}", format_bytes(args.budget), largest);
+  }
+  print(args.json, text);
+  args.json.write(json);
+  return kOk;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<PlanArgs>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "Prints what a training step of a model needs in memory; needs no device.");
+  command->add_option("MODEL", args->model, model_list())->required();
+  command->add_option("--batch", args->batch, "samples of a step")->required();
+  command->add_option("--dtype", args->dtype, "fp32, fp16 or bf16")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--device", args->device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--budget", args->budget, "bytes; then the largest batch that fits is found")
+      ->type_name("BYTES");
+  args->json.add_to(*command);
+  command->callback([args, &exit_code] { exit_code = run_plan(*args); });
+}
+
+}  // namespace tr::command

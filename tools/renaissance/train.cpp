@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "command.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/human.h"
+#include "task/config.h"
+#include "task/metrics_log.h"
+#include "task/signals.h"
+
+namespace tr::command {
+
+namespace {
+
+struct TrainArgs {
+  std::string recipe;
+  std::optional<std::string> data, device, log, checkpoint;
+  std::optional<int> epochs, workers;
+  std::optional<std::uint64_t> seed;
+  bool resume = false;
+  std::vector<std::string> sets;
+  JsonOutput json;
+};
+
+constexpr const char* kDataRules =
+    R"(Data: --data DIR, which must hold the set; else data/mnist below the project's folder; else a download into
+it; else procedural digits drawn by the program, announced as a warning.
+Keys of --set are those of docs/configuration.md (renaissance info --keys prints them).)";
+
+std::string recipe_list() {
+  std::string text;
+  for (const zoo::Recipe& recipe : zoo::recipes()) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", recipe.name, recipe.summary);
+  }
+  return text;
+}
+
+std::vector<KeyValue> assignments(const TrainArgs& args) {
+  std::vector<KeyValue> pairs;
+  const auto add = [&](const char* key, const std::string& value) {
+    pairs.push_back({key, value});
+  };
+  if (args.device) add("device", *args.device);
+  if (args.epochs) add("total_epochs", std::to_string(*args.epochs));
+  if (args.seed) add("seed", std::to_string(*args.seed));
+  if (args.workers) add("workers", std::to_string(*args.workers));
+  if (args.log) add("log_file", *args.log);
+  if (args.checkpoint) {
+    add("checkpoint.dir", *args.checkpoint);
+    add("checkpoint.best", *args.checkpoint + "/best_weights.safetensors");
+  }
+  if (args.resume) add("resume", "true");
+  for (const std::string& set : args.sets) {
+    const std::size_t equals = set.find('=');
+    TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
+    pairs.push_back({set.substr(0, equals), set.substr(equals + 1)});
+  }
+  return pairs;
+}
+
+/// --set dataset.path and dataset.name say where the data are, as --data does.
+bool names_data(const std::vector<KeyValue>& pairs) {
+  for (const KeyValue& pair : pairs) {
+    if (pair.key == "dataset.path" || pair.key == "dataset.name") return true;
+  }
+  return false;
+}
+
+std::string final_table(const DeepLearningTask& task, const TrainingResult& result) {
+  const auto row = [](const char* name, const std::string& value) {
+    return fmt::format("  {:<14}{}\n", name, value);
+  };
+  std::string text = "\n";
+  text += row("data", task.data_name());
+  text += row("best top-1", fmt::format("{:.2f} %", 100 * result.best_top1));
+  text += row("best epoch", std::to_string(result.best_epoch));
+  text += row("images/s", format_count(result.images_per_s));
+  text += row("peak memory", format_bytes(result.peak_bytes));
+  text += row("time", format_duration(result.total_s));
+  text += row("weights", "sha256 " + result.weights_sha256.substr(0, 16));
+  text += row("log", result.log_path.empty() ? "none (--log FILE)" : result.log_path);
+  text += row("checkpoint",
+              result.checkpoint_path.empty() ? "none (--checkpoint DIR)" : result.checkpoint_path);
+  if (result.cancelled) text += row("ended", "before its last epoch; --resume goes on");
+  return text;
+}
+
+nlohmann::json result_json(const DeepLearningTask& task, const TrainingResult& result) {
+  nlohmann::json epochs = nlohmann::json::array();
+  for (const EpochRecord& record : result.history)
+    epochs.push_back(nlohmann::json::parse(epoch_json(record)));
+  return {{"data", task.data_name()},
+          {"best_top1", result.best_top1},
+          {"best_top5", result.best_top5},
+          {"best_epoch", result.best_epoch},
+          {"epochs", std::move(epochs)},
+          {"images_per_s", result.images_per_s},
+          {"compile_ms", task.compile_ms()},
+          {"total_s", result.total_s},
+          {"peak_bytes", result.peak_bytes},
+          {"weights_sha256", result.weights_sha256},
+          {"tuning_sha256", result.tuning_sha256},
+          {"cancelled", result.cancelled},
+          {"log", result.log_path},
+          {"checkpoint", result.checkpoint_path},
+          {"config", nlohmann::json::parse(task.config_json())}};
+}
+
+int run_train(const TrainArgs& args) {
+  args.json.probe();
+  TR_CHECK(!args.resume || args.checkpoint || names_data(assignments(args)) || !args.sets.empty(),
+           "--resume needs --checkpoint DIR: there is no folder to continue from");
+  Session session;
+  DeepLearningTask task;
+  zoo::apply_recipe(args.recipe, session, task);
+  const std::vector<KeyValue> pairs = assignments(args);
+  for (const KeyValue& pair : pairs) task.set(pair.key, pair.value);
+  Config override_only{};
+  apply_environment_override(override_only);
+  const bool overridden = !override_only.preprocessor.values().dataset_name.empty() ||
+                          !override_only.preprocessor.values().dataset_path.empty();
+  if (args.data || (!names_data(pairs) && !overridden)) choose_data(session, "mnist", args.data);
+  task.session(session).compile();
+  const TrainingResult result = task.run();
+  print(args.json, final_table(task, result));
+  args.json.write(result_json(task, result));
+  return result.cancelled && SignalGuard::received() != 0 ? 128 + SignalGuard::received()
+                                                          : int(kOk);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<TrainArgs>();
+  CLI::App* command = app.add_subcommand("train", "Trains a recipe and prints what came out.");
+  command->footer(kDataRules);
+  command->add_option("RECIPE", args->recipe, recipe_list())->required();
+  command->add_option("--data", args->data, "folder of the data set")->type_name("DIR");
+  command->add_option("--device", args->device,
+                      "cpu, cuda or cuda:I; without it all GPUs, else the CPU");
+  command->add_option("--epochs", args->epochs,
+                      "passes over the training set; a recipe's default is 10");
+  command->add_option("--seed", args->seed, "of every draw (default 0)");
+  command->add_option("--workers", args->workers,
+                      "threads of the data pipeline; results do not depend on it");
+  command->add_option("--log", args->log, "metrics as JSON lines; --set log_every=1 adds each step")
+      ->type_name("FILE.jsonl");
+  command
+      ->add_option("--checkpoint", args->checkpoint,
+                   "folder for checkpoints and best_weights.safetensors")
+      ->type_name("DIR");
+  command->add_flag("--resume", args->resume,
+                    "continue from the newest checkpoint of --checkpoint");
+  command->add_option("--set", args->sets, "any configuration key; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  args->json.add_to(*command);
+  command->callback([args, &exit_code] { exit_code = run_train(*args); });
+}
+
+}  // namespace tr::command
