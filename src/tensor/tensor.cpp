@@ -18,17 +18,18 @@ namespace tr {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kAddressableBytes = std::int64_t{1} << 47;  // of a process on x86-64
 
 std::shared_ptr<std::byte> allocate(const TensorType& type) {
   const std::int64_t num_elements = type.shape.num_elements();
   const auto element_bytes = std::int64_t(size_of(type.dtype));
-  if (num_elements > (std::int64_t{1} << 62) / element_bytes) {
-    throw_as<OutOfMemory>("tensor {}: more than 2^62 bytes", type);
+  if (num_elements > kAddressableBytes / element_bytes) {
+    throw_as<OutOfMemory>("tensor {}: it has more than the {} that can be addressed", type,
+                          format_bytes(kAddressableBytes));
   }
   const auto num_bytes = std::size_t(num_elements * element_bytes);
-  const std::size_t rounded =
-      std::max<std::size_t>(1, (num_bytes + kAlignment - 1) / kAlignment) * kAlignment;
-  void* bytes = std::aligned_alloc(kAlignment, rounded);
+  const std::size_t num_lines = std::max<std::size_t>(1, (num_bytes + kAlignment - 1) / kAlignment);
+  void* bytes = std::aligned_alloc(kAlignment, num_lines * kAlignment);
   if (bytes == nullptr) {
     throw_as<OutOfMemory>("tensor {}: {} could not be had from the system", type,
                           format_bytes(std::int64_t(num_bytes)));

@@ -11,14 +11,14 @@
 #include "core/atomic_file.h"
 #include "core/input_file.h"
 #include "renaissance/core/error.h"
-#include "support/golden.h"
+#include "support/temp_folder.h"
 #include "support/throws.h"
 #include "tensor/safetensors_format.h"
 
 namespace tr {
 namespace {
 
-using test::TemporaryFolder;
+using test::TempFolder;
 using test::throws;
 
 std::string golden_path(const std::string& name) {
@@ -71,10 +71,10 @@ TEST(SafetensorsTest, ReadsEveryDTypeOfTheReferenceWriter) {
 
 // The reference writer orders by element size, then by name; given that order we write its bytes.
 TEST(SafetensorsTest, WritesTheBytesOfTheReferenceWriter) {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   for (const std::string name : {"every_dtype", "mlp"}) {
-    save_safetensors(folder.file("out"), load_safetensors(golden_path(name)));
-    EXPECT_EQ(read_text(folder.file("out")), read_text(golden_path(name))) << name;
+    save_safetensors(folder.path("out"), load_safetensors(golden_path(name)));
+    EXPECT_EQ(read_text(folder.path("out")), read_text(golden_path(name))) << name;
   }
 }
 
@@ -101,9 +101,9 @@ TEST(SafetensorsTest, KeepsOrderNamesAndBytes) {
                   {"", Tensor::full({}, 4, DType::INT64)},
                   {"none", Tensor()}};
   file.metadata = {{"b", "2"}, {"a", ""}};
-  const TemporaryFolder folder;
-  save_safetensors(folder.file("x"), file);
-  const SafetensorsFile back = load_safetensors(folder.file("x"));
+  const TempFolder folder;
+  save_safetensors(folder.path("x"), file);
+  const SafetensorsFile back = load_safetensors(folder.path("x"));
   EXPECT_EQ(back.metadata, file.metadata);
   ASSERT_EQ(back.tensors.size(), file.tensors.size());
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {
@@ -114,10 +114,10 @@ TEST(SafetensorsTest, KeepsOrderNamesAndBytes) {
     EXPECT_EQ(std::memcmp(got.raw(), want.raw(), want.num_bytes()), 0);
   }
   // The data begin at a multiple of eight, and writing again gives the same file.
-  const std::string bytes = read_text(folder.file("x"));
+  const std::string bytes = read_text(folder.path("x"));
   EXPECT_EQ((8 + std::uint8_t(bytes[0]) + 256 * std::uint8_t(bytes[1])) % 8, 0);
-  save_safetensors(folder.file("y"), back);
-  EXPECT_EQ(read_text(folder.file("y")), bytes);
+  save_safetensors(folder.path("y"), back);
+  EXPECT_EQ(read_text(folder.path("y")), bytes);
 }
 
 TEST(SafetensorsTest, AnEmptyFileHasNoTensors) {
@@ -221,28 +221,28 @@ TEST(SafetensorsTest, ABoolIsZeroOrOne) {
 
 // The claim fails against the file's size: nothing of that size is ever asked for.
 TEST(SafetensorsTest, ATerabyteClaimedIsRefusedAtOnce) {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   write_file_atomically(
-      folder.file("x"),
+      folder.path("x"),
       file_of(R"({"a":{"dtype":"F32","shape":[274877906944],"data_offsets":[0,1099511627776]}})",
               64));
-  EXPECT_TRUE(throws<DataError>([&] { load_safetensors(folder.file("x")); },
+  EXPECT_TRUE(throws<DataError>([&] { load_safetensors(folder.path("x")); },
                                 "end at byte 1099511627776 of the data, but 64 bytes follow"));
 }
 
 TEST(SafetensorsTest, FileErrorsNameThePath) {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   EXPECT_TRUE(
-      throws<DataError>([&] { load_safetensors(folder.file("none")); }, folder.file("none")));
+      throws<DataError>([&] { load_safetensors(folder.path("none")); }, folder.path("none")));
   EXPECT_TRUE(throws<DataError>([&] { load_safetensors(folder.path()); }, "it is a folder"));
   EXPECT_TRUE(
-      throws<DataError>([&] { save_safetensors(folder.file("no/x"), {}); }, folder.file("no/x")));
+      throws<DataError>([&] { save_safetensors(folder.path("no/x"), {}); }, folder.path("no/x")));
 }
 
 TEST(SafetensorsTest, RefusesNamesThatTheFormatCannotHold) {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   const auto saving = [&](std::vector<NamedTensor> tensors) {
-    return [&folder, tensors] { save_safetensors(folder.file("x"), {tensors, {}}); };
+    return [&folder, tensors] { save_safetensors(folder.path("x"), {tensors, {}}); };
   };
   const Tensor t = Tensor::zeros({1});
   EXPECT_TRUE(throws<InvalidArgument>(saving({{"__metadata__", t}}), "the format reserves it"));
