@@ -9,63 +9,10 @@
 #include "graph_fixture.h"
 #include "plan_checker.h"
 #include "renaissance/core/error.h"
-#include "renaissance/ops/composite.h"
-#include "renaissance/ops/conv.h"
-#include "renaissance/ops/elementwise.h"
-#include "renaissance/ops/linear.h"
-#include "renaissance/ops/norm.h"
-#include "renaissance/ops/pooling.h"
-#include "renaissance/ops/shape.h"
+#include "zoo/models.h"
 
 namespace tr {
 namespace {
-
-BluePrint mlp() {
-  return seq(flatten(), fc(512, true), relu(), fc(256, true), relu(), fc(10, true));
-}
-
-BluePrint vgg16bn() {
-  std::vector<BluePrint> row;
-  const std::vector<std::vector<int>> stages{
-      {64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}};
-  for (const auto& widths : stages) {
-    for (const int width : widths) row.push_back(cbr(width, 3, 1, 1));
-    row.push_back(maxpool(2));
-  }
-  row.push_back(flatten());
-  for (int i = 0; i < 2; ++i) row.push_back(seq(fc(4096, true), relu(), dropout(0.5f)));
-  row.push_back(fc(1000, true));
-  return seq(row);
-}
-
-BluePrint resnet50() {
-  std::vector<BluePrint> row{cbrp(64, 7, 2, 3, 3, 2, 1)};
-  const int blocks[] = {3, 4, 6, 3};
-  for (int stage = 0; stage < 4; ++stage) {
-    const int mid = 64 << stage;
-    row.push_back(block(mid, 4 * mid, RESNET_1_3_1_DS, {.stride = stage == 0 ? 1 : 2}));
-    row.push_back(repeat(block(mid, 4 * mid, RESNET_1_3_1), blocks[stage] - 1));
-  }
-  row.push_back(gap_fc(1000, true));
-  return seq(row);
-}
-
-BluePrint densenet121() {
-  const Value image = input();
-  Value x = cbrp(64, 7, 2, 3, 3, 2, 1)(image);
-  const int layers[] = {6, 12, 24, 16};
-  int channels = 64;
-  for (int stage = 0; stage < 4; ++stage) {
-    std::vector<Value> features{x};
-    for (int l = 0; l < layers[stage]; ++l, channels += 32) {
-      const Value all = features.size() == 1 ? x : concat(features);
-      features.push_back(seq(bn(), relu(), conv(128, 1), bn(), relu(), conv(32, 3, 1, 1))(all));
-    }
-    x = seq(bn(), relu())(concat(features));
-    if (stage < 3) x = seq(conv(channels /= 2, 1), avgpool(2))(x);
-  }
-  return model(image, gap_fc(1000, true)(x));
-}
 
 struct Network {
   const char* name;
@@ -91,10 +38,11 @@ CompileRequest request(const Network& network, std::int64_t batch, bool low) {
   return request;
 }
 
-const Network kNetworks[] = {{"mlp", mlp, {28, 28, 1}, 200},
-                             {"vgg16bn", vgg16bn, {224, 224, 3}, 256},
-                             {"resnet50", resnet50, {224, 224, 3}, 256},
-                             {"densenet121", densenet121, {224, 224, 3}, 256}};
+const Network kNetworks[] = {
+    {"mlp", [] { return zoo::mnist_mlp(); }, {28, 28, 1}, 200},
+    {"vgg16bn", [] { return zoo::vgg16bn(); }, {224, 224, 3}, 256},
+    {"resnet50", [] { return zoo::resnet50(); }, {224, 224, 3}, 256},
+    {"densenet121", [] { return zoo::densenet121(); }, {224, 224, 3}, 256}};
 
 class CompiledModelPlan : public testing::TestWithParam<Network> {};
 
