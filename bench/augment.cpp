@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_augment: images/s on one core through chains of transforms, from UINT8 pixels in memory to normalised
-// FP32 in the batch. With --python, torchvision does the same to PIL images in the same run, in turns.
+// bench_augment: images/s on one core through chains of transforms, from UINT8 pixels in memory to
+// normalised FP32 in the batch. With --python, torchvision does the same to PIL images in the same
+// run, in turns.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -49,7 +50,8 @@ struct Sample {
 class OurChain {
  public:
   OurChain(const BenchChain& chain, const Dataset& digits)
-      : chain_({.transforms = chain.transforms, .normalization = NormMode::MNIST}, {28, 28, 1}, DType::FP32),
+      : chain_({.transforms = chain.transforms, .normalization = NormMode::MNIST}, {28, 28, 1},
+               DType::FP32),
         stride_((chain_.input_buffer_bytes() + 63) / 64 * 64),
         inputs_(stride_ * kNumImages),
         scratch_(chain_.scratch_bytes()),
@@ -69,8 +71,8 @@ class OurChain {
     do {
       for (int i = 0; i < kNumImages; ++i) {
         const DrawAddress address{0, DrawPurpose::AUGMENT, std::uint64_t(epoch_), std::uint64_t(i)};
-        chain_.run(inputs_.data() + std::size_t(i) * stride_, outputs_.data() + std::size_t(i) * kPixels, address,
-                   scratch_.data());
+        chain_.run(inputs_.data() + std::size_t(i) * stride_,
+                   outputs_.data() + std::size_t(i) * kPixels, address, scratch_.data());
       }
       ++epoch_;
       images += kNumImages;
@@ -99,7 +101,8 @@ class OurChain {
 class TorchvisionPeer {
  public:
   TorchvisionPeer(const std::string& python, const std::string& images_path)
-      : process_(python, {bench::find_peer("augment_torch.py"), images_path}), name_(process_.ask("name")) {}
+      : process_(python, {bench::find_peer("augment_torch.py"), images_path}),
+        name_(process_.ask("name")) {}
   const std::string& name() const { return name_; }
   Sample measure(const std::string& chain, double seconds) {
     std::istringstream answer(process_.ask(chain + " " + std::to_string(seconds)));
@@ -119,12 +122,14 @@ class TorchvisionPeer {
 class ImageFile {
  public:
   explicit ImageFile(const Dataset& digits)
-      : path_(std::filesystem::temp_directory_path() / ("bench_augment_" + std::to_string(now_ns()) + ".u8")) {
+      : path_(std::filesystem::temp_directory_path() /
+              ("bench_augment_" + std::to_string(now_ns()) + ".u8")) {
     std::ofstream file(path_, std::ios::binary);
     std::vector<char> pixels(kPixels);
     std::int32_t label = 0;
     for (int i = 0; i < kNumImages; ++i) {
-      std::byte* out[] = {reinterpret_cast<std::byte*>(pixels.data()), reinterpret_cast<std::byte*>(&label)};
+      std::byte* out[] = {reinterpret_cast<std::byte*>(pixels.data()),
+                          reinterpret_cast<std::byte*>(&label)};
       digits.read(i, out);
       file.write(pixels.data(), std::streamsize(pixels.size()));
     }
@@ -148,8 +153,8 @@ struct Options {
   double seconds = 0.3;
 };
 
-/// Measurements in turns. The error is how far mean and deviation of the pixels lie from the peer's, in
-/// deviations: both draw at random, so they agree statistically only.
+/// Measurements in turns. The error is how far mean and deviation of the pixels lie from the
+/// peer's, in deviations: both draw at random, so they agree statistically only.
 bench::Row measure_chain(const BenchChain& chain, const Dataset& digits, TorchvisionPeer* peer,
                          const Options& options) {
   OurChain ours(chain, digits);
@@ -162,7 +167,9 @@ bench::Row measure_chain(const BenchChain& chain, const Dataset& digits, Torchvi
     if (peer == nullptr) continue;
     const Sample theirs = peer->measure(chain.name, options.seconds);
     peer_rates.push_back(theirs.images_per_s);
-    error = std::max(error, std::max(std::abs(mine.mean - theirs.mean), std::abs(mine.std - theirs.std)) / theirs.std);
+    error = std::max(
+        error,
+        std::max(std::abs(mine.mean - theirs.mean), std::abs(mine.std - theirs.std)) / theirs.std);
   }
   bench::Row row = bench::make_row(chain.name, "images/s/core", bench::summarize(our_rates));
   if (peer != nullptr) {
@@ -175,10 +182,12 @@ bench::Row measure_chain(const BenchChain& chain, const Dataset& digits, Torchvi
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Images/s on one core through chains of transforms (28x28 digits, FP32 out)");
-  app.add_option("--python", options.python, "Python with torchvision: measures the peer in the same run");
+  app.add_option("--python", options.python,
+                 "Python with torchvision: measures the peer in the same run");
   app.add_option("--json", options.json, "write {env, command, rows} here; - is standard output");
   app.add_option("--pairs", options.pairs, "measurements of each side")->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", options.seconds, "length of a measurement")->check(CLI::Range(0.001, 60.0));
+  app.add_option("--seconds", options.seconds, "length of a measurement")
+      ->check(CLI::Range(0.001, 60.0));
   CLI11_PARSE(app, argc, argv);
   bench::Report report(argc, argv);
   const auto digits = make_procedural_digits("train", kNumImages, 0);
@@ -188,7 +197,8 @@ int run(int argc, char** argv) {
     file = std::make_unique<ImageFile>(*digits);
     peer = std::make_unique<TorchvisionPeer>(options.python, file->path());
   }
-  for (const BenchChain& chain : bench_chains()) report.add(measure_chain(chain, *digits, peer.get(), options));
+  for (const BenchChain& chain : bench_chains())
+    report.add(measure_chain(chain, *digits, peer.get(), options));
   report.write_json(options.json);
   return 0;
 }

@@ -9,11 +9,12 @@
 
 namespace tr {
 
-/// A bijection of [0, size) that gives any element in O(1) without a table: a Feistel network over the
-/// smallest grid of rows x columns that holds `size` cells (both near its square root), whose halves move
-/// by keyed hashes; an image outside [0, size) goes through the network again (cycle walking, in less
-/// than 1 of sqrt(size) cases). The arithmetic is integer only: the same on every device.
-/// Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (generalised Feistel).
+/// A bijection of [0, size) that gives any element in O(1) without a table: a Feistel network over
+/// the smallest grid of rows x columns that holds `size` cells (both near its square root), whose
+/// halves move by keyed hashes; an image outside [0, size) goes through the network again (cycle
+/// walking, in less than 1 of sqrt(size) cases). The arithmetic is integer only: the same on every
+/// device. Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (generalised
+/// Feistel).
 struct Permutation {
   static constexpr int kRounds = 8;
 

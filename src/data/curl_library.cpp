@@ -9,7 +9,8 @@
 
 #include "core/check.h"
 
-// curl.h wraps this variadic function in a type-checking macro; the pointer type needs the function itself.
+// curl.h wraps this variadic function in a type-checking macro; the pointer type needs the function
+// itself.
 #undef curl_easy_setopt
 
 namespace tr::data {
@@ -40,8 +41,10 @@ CurlApi load() {
     if (library != nullptr) break;
   }
   if (library == nullptr) {
-    throw_as<Unsupported>("download: libcurl.so.4 cannot be loaded ({}); install libcurl4, or put the files in place "
-                          "by hand", dlerror());
+    throw_as<Unsupported>(
+        "download: libcurl.so.4 cannot be loaded ({}); install libcurl4, or put the files in place "
+        "by hand",
+        dlerror());
   }
   CurlApi api;
   resolve(library, "curl_global_init", api.global_init);
@@ -92,7 +95,8 @@ class Handle {
   void set(CURLoption option, T value) {
     const CURLcode code = curl().setopt(handle_, option, value);
     if (code != CURLE_OK) {
-      throw_as<Unsupported>("download: libcurl refuses option {} ({})", int(option), curl().strerror(code));
+      throw_as<Unsupported>("download: libcurl refuses option {} ({})", int(option),
+                            curl().strerror(code));
     }
   }
   CURLcode perform() { return curl().perform(handle_); }

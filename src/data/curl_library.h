@@ -28,8 +28,8 @@ struct HttpResult {
   std::string message;  // of what went wrong
 };
 
-/// Runs the request through libcurl, which is loaded at the first call: programs start and train without it.
-/// `sink` gets the body; false ends the transfer (REFUSED).
+/// Runs the request through libcurl, which is loaded at the first call: programs start and train
+/// without it. `sink` gets the body; false ends the transfer (REFUSED).
 /// @throws Unsupported  there is no libcurl on this system.
 HttpResult http_get(const HttpRequest& request,
                     const std::function<bool(std::span<const std::byte>)>& sink);

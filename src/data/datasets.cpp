@@ -15,7 +15,7 @@ namespace tr {
 namespace {
 
 struct KnownSet {
-  std::string_view name;   // as written
+  std::string_view name;  // as written
   std::string_view canonical;
   int channels, num_classes;
   bool readable;
@@ -35,8 +35,10 @@ constexpr std::array<KnownSet, 7> kKnownSets{{
 DatasetTraits readable_traits(const std::string& name) {
   const DatasetTraits traits = dataset_traits(name);
   if (!traits.readable) {
-    throw_as<Unsupported>("dataset: \"{}\" is known, but this version cannot read it yet (it reads \"mnist\" and "
-                          "\"procedural\")", name);
+    throw_as<Unsupported>(
+        "dataset: \"{}\" is known, but this version cannot read it yet (it reads \"mnist\" and "
+        "\"procedural\")",
+        name);
   }
   return traits;
 }
@@ -61,7 +63,8 @@ DatasetPair open_dataset(const std::string& name, const std::string& path,
     return {make_procedural_digits("train", options.num_train, options.seed),
             make_procedural_digits("val", options.num_val, options.seed)};
   }
-  if (options.download && !has_mnist(path)) data::download_mnist(path, data::mnist_download_options());
+  if (options.download && !has_mnist(path))
+    data::download_mnist(path, data::mnist_download_options());
   return data::open_mnist(path);
 }
 

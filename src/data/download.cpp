@@ -63,7 +63,8 @@ class PartFile {
     return true;
   }
   void clear() {
-    if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) < 0) fail("cannot be emptied");
+    if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) < 0)
+      fail("cannot be emptied");
     num_bytes_ = 0;
   }
   /// Makes it the finished file.
@@ -92,19 +93,21 @@ std::string fault_of(const RemoteFile& file, const std::string& path) {
   }
 }
 
-/// One mirror: tries, each going on where the last one ended; a try that brought bytes is not counted.
+/// One mirror: tries, each going on where the last one ended; a try that brought bytes is not
+/// counted.
 /// "" if the part is complete and sound, else what happened.
-std::string fetch_from(const std::string& url, const RemoteFile& file, const DownloadOptions& options,
-                       PartFile& part) {
+std::string fetch_from(const std::string& url, const RemoteFile& file,
+                       const DownloadOptions& options, PartFile& part) {
   std::string fault;
-  // What an earlier run left may be another mirror's: a wrong hash after it is no verdict on this one.
+  // What an earlier run left may be another mirror's: a wrong hash after it is no verdict on this
+  // one.
   bool foreign = part.num_bytes() > 0;
   for (int fruitless = 0; fruitless < options.tries_per_mirror;) {
     const std::int64_t start = part.num_bytes();
     bool disk_full = false;
-    const HttpResult result =
-        http_get({url, start, options.connect_timeout_s, options.stall_s},
-                 [&](std::span<const std::byte> bytes) { return !(disk_full = !part.append(bytes)); });
+    const HttpResult result = http_get(
+        {url, start, options.connect_timeout_s, options.stall_s},
+        [&](std::span<const std::byte> bytes) { return !(disk_full = !part.append(bytes)); });
     if (disk_full) part.fail("cannot be written");
     if (result.outcome == HttpOutcome::INTERRUPTED) {
       fault = result.message;
@@ -163,13 +166,17 @@ DownloadOptions mnist_download_options() {
 }
 
 void download_mnist(const std::string& dir, const DownloadOptions& options) {
-  const RemoteFile files[] = {
-      {"train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
-      {"train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
-      {"t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
-      {"t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
+  const RemoteFile files[] = {{"train-images-idx3-ubyte.gz",
+                               "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+                              {"train-labels-idx1-ubyte.gz",
+                               "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+                              {"t10k-images-idx3-ubyte.gz",
+                               "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+                              {"t10k-labels-idx1-ubyte.gz",
+                               "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
   for (const RemoteFile& file : files) {
-    const std::filesystem::path plain = std::filesystem::path(dir) / file.name.substr(0, file.name.size() - 3);
+    const std::filesystem::path plain =
+        std::filesystem::path(dir) / file.name.substr(0, file.name.size() - 3);
     const std::filesystem::path packed = std::filesystem::path(dir) / file.name;
     std::error_code error;  // a folder that cannot be read shows when it is written
     if (std::filesystem::exists(plain, error) || std::filesystem::exists(packed, error)) continue;

@@ -35,8 +35,8 @@ struct Totals {
 };
 
 int chosen_workers(int asked) {
-  TR_CHECK(asked >= 0 && asked <= kMaxWorkers, "loader: num_workers is {}, must be in 0..{} (0: chosen)", asked,
-           kMaxWorkers);
+  TR_CHECK(asked >= 0 && asked <= kMaxWorkers,
+           "loader: num_workers is {}, must be in 0..{} (0: chosen)", asked, kMaxWorkers);
   return asked > 0 ? asked : std::clamp(default_num_threads() - 1, 1, kMaxWorkers);
 }
 
@@ -71,14 +71,15 @@ struct Loader::Impl {
         threads.emplace_back([this, w, cursor = consumer]() mutable {
           try {
             work(w, cursor);
-          } catch (...) {  // only the walk along the phases throws: the consumer's cursor does so too, in next()
+          } catch (...) {  // only the walk along the phases throws: the consumer's cursor does so
+                           // too, in next()
           }
         });
       }
     } catch (const std::system_error& error) {
       stop();
-      throw_as<OutOfMemory>("loader: worker {} of {} cannot be started ({})", threads.size() + 1, num_workers,
-                            error.what());
+      throw_as<OutOfMemory>("loader: worker {} of {} cannot be started ({})", threads.size() + 1,
+                            num_workers, error.what());
     }
   }
 
@@ -93,7 +94,8 @@ struct Loader::Impl {
   static LoaderConfig prepared(LoaderConfig config) {
     TR_CHECK(config.num_slots >= 2 && config.num_slots <= kMaxSlots,
              "loader: num_slots is {}, must be in 2..{}", config.num_slots, kMaxSlots);
-    TR_CHECK(config.train.dataset || config.val.dataset, "loader: there is neither a training nor a validation set");
+    TR_CHECK(config.train.dataset || config.val.dataset,
+             "loader: there is neither a training nor a validation set");
     if (!config.full_memory) return config;
     for (SplitConfig* split : {&config.train, &config.val}) {
       if (split->dataset) split->dataset = load_into_memory(std::move(split->dataset));
@@ -101,12 +103,15 @@ struct Loader::Impl {
     return config;
   }
 
-  std::unique_ptr<SplitPipeline> make_pipeline(const char* who, const SplitConfig& split_config, Split split) {
+  std::unique_ptr<SplitPipeline> make_pipeline(const char* who, const SplitConfig& split_config,
+                                               Split split) {
     if (!split_config.dataset) return nullptr;
     return std::make_unique<SplitPipeline>(who, split_config, config, split);
   }
 
-  SplitPipeline* pipeline(Split split) const { return split == Split::TRAIN ? train.get() : val.get(); }
+  SplitPipeline* pipeline(Split split) const {
+    return split == Split::TRAIN ? train.get() : val.get();
+  }
   SplitSamplers samplers() const {
     return {train ? &train->sampler() : nullptr, val ? &val->sampler() : nullptr};
   }
@@ -133,7 +138,8 @@ struct Loader::Impl {
     }
   }
 
-  void fill_part(int worker, std::int64_t batch, const StreamCursor& cursor, WorkProgress& progress) {
+  void fill_part(int worker, std::int64_t batch, const StreamCursor& cursor,
+                 WorkProgress& progress) {
     const Share share = cursor.share();
     const std::int64_t first = share.size * worker / num_workers;
     const std::int64_t count = share.size * (worker + 1) / num_workers - first;
@@ -189,22 +195,23 @@ struct Loader::Impl {
   const PhaseFunction phases;
   const int num_workers;
   std::unique_ptr<SplitPipeline> train, val;
-  StreamCursor consumer;              // at the batch that next() gives
+  StreamCursor consumer;  // at the batch that next() gives
   TransferStation station;
-  std::vector<Failure> failures;      // [slots][workers]
+  std::vector<Failure> failures;  // [slots][workers]
   std::vector<WorkerCounters> counters;
   std::vector<WorkerScratch> scratch;
-  std::vector<Batch> batches[2];      // by split, one a slot
+  std::vector<Batch> batches[2];         // by split, one a slot
   std::int64_t taken = 0, released = 0;  // batches given out and given back
   bool advance_pending = false;          // the cursor stands at a batch already given out
   double wait_ms = 0;
   Totals reported;
-  std::vector<std::thread> threads;   // last: they use everything above
+  std::vector<std::thread> threads;  // last: they use everything above
 };
 
 Loader::Loader(LoaderConfig config, std::function<std::optional<StreamPhase>(std::int64_t)> phases,
                std::int64_t start_phase, std::int64_t start_step)
-    : impl_(std::make_unique<Impl>(std::move(config), std::move(phases), start_phase, start_step)) {}
+    : impl_(std::make_unique<Impl>(std::move(config), std::move(phases), start_phase, start_step)) {
+}
 
 Loader::~Loader() = default;
 
@@ -214,7 +221,8 @@ const Batch* Loader::next() {
   m.advance_pending = false;
   if (m.consumer.at_end()) return nullptr;
   TR_CHECK(m.taken - m.released < m.station.num_slots(),
-           "loader: all {} slots are out; release() a batch before the next one", m.station.num_slots());
+           "loader: all {} slots are out; release() a batch before the next one",
+           m.station.num_slots());
   if (!m.station.is_ready(m.taken)) {
     const Stopwatch watch;
     m.station.wait_ready(m.taken);

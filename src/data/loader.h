@@ -20,46 +20,48 @@ enum class Split : std::uint8_t { TRAIN, VAL };
 /// One pass over a split: the stream of batches is a row of phases without a break between them.
 struct StreamPhase {
   Split split = Split::TRAIN;
-  std::int64_t epoch = 0;          // 0-based; addresses shuffle and augmentation
+  std::int64_t epoch = 0;  // 0-based; addresses shuffle and augmentation
 };
 
 struct SplitConfig {
   std::shared_ptr<const Dataset> dataset;
-  TransformChain transforms;       // the image field's way from decode to the slot, normalisation included
-  std::int64_t batch_size = 1;     // of this rank's micro-batch
-  std::int64_t global_batch = 1;   // samples of an optimizer step over ranks and micro-batches
+  TransformChain
+      transforms;  // the image field's way from decode to the slot, normalisation included
+  std::int64_t batch_size = 1;    // of this rank's micro-batch
+  std::int64_t global_batch = 1;  // samples of an optimizer step over ranks and micro-batches
   bool shuffle = false;
   bool drop_last = false;
-  bool cache_processed = false;    // CPVS: keep the processed split in memory; deterministic transforms only
+  bool cache_processed =
+      false;  // CPVS: keep the processed split in memory; deterministic transforms only
 };
 
 struct LoaderConfig {
   SplitConfig train, val;
-  DType image_dtype = DType::FP32; // FP16, BF16 under amp
+  DType image_dtype = DType::FP32;  // FP16, BF16 under amp
   std::uint64_t seed = 0;
-  int num_workers = 0;             // 0: chosen from the processor's cores
-  int num_slots = 3;               // R of the TransferStation, >= 2
+  int num_workers = 0;  // 0: chosen from the processor's cores
+  int num_slots = 3;    // R of the TransferStation, >= 2
   int rank = 0, world_size = 1;
-  bool full_memory = false;        // FULLY: the whole set is read into memory first
+  bool full_memory = false;  // FULLY: the whole set is read into memory first
 };
 
 /// One micro-batch as it lies in a slot. Valid until release().
 struct Batch {
   StreamPhase phase;
-  std::int64_t phase_index = 0;            // position in the row of phases
-  std::int64_t step = 0;                   // optimizer step within the phase
-  int micro = 0;                           // micro-batch within the step
-  std::int64_t size = 0;                   // samples of this micro-batch; may be 0 on a rank of a ragged tail
-  std::int64_t global_size = 0;            // samples of the whole step over ranks and micro-batches
-  std::int64_t sample_offset = 0;          // of the first sample within the global batch
+  std::int64_t phase_index = 0;  // position in the row of phases
+  std::int64_t step = 0;         // optimizer step within the phase
+  int micro = 0;                 // micro-batch within the step
+  std::int64_t size = 0;         // samples of this micro-batch; may be 0 on a rank of a ragged tail
+  std::int64_t global_size = 0;  // samples of the whole step over ranks and micro-batches
+  std::int64_t sample_offset = 0;  // of the first sample within the global batch
   std::map<std::string, const void*> fields;
   bool last_in_phase = false;
   int slot = -1;
 };
 
 struct LoaderStats {
-  double wait_ms = 0;                      // next() blocked, since the last call of stats()
-  double read_ms = 0, transform_ms = 0;    // summed over workers
+  double wait_ms = 0;                    // next() blocked, since the last call of stats()
+  double read_ms = 0, transform_ms = 0;  // summed over workers
   std::int64_t samples = 0;
 };
 
@@ -71,7 +73,7 @@ class Loader {
   /// `start_phase`, `start_step` resume in O(1).
   Loader(LoaderConfig config, std::function<std::optional<StreamPhase>(std::int64_t)> phases,
          std::int64_t start_phase = 0, std::int64_t start_step = 0);
-  ~Loader();                               // stops at any moment, joins all threads
+  ~Loader();  // stops at any moment, joins all threads
 
   /// Waits for the next batch; null after the last. @throws DataError  of the sample that failed.
   const Batch* next();
@@ -79,7 +81,7 @@ class Loader {
   void release(const Batch& batch);
 
   LoaderStats stats();
-  std::int64_t num_steps(Split split) const;      // optimizer steps of one phase
+  std::int64_t num_steps(Split split) const;  // optimizer steps of one phase
   int num_workers() const;
   std::int64_t memory_bytes() const;
 

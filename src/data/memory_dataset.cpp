@@ -12,11 +12,13 @@ namespace tr::data {
 MemoryDataset::MemoryDataset(std::string name, std::vector<NamedTensor> tensors, int num_classes)
     : name_(std::move(name)), tensors_(std::move(tensors)), num_classes_(num_classes) {
   TR_CHECK(!tensors_.empty(), "dataset {}: there are no fields", name_);
-  TR_CHECK(num_classes >= 0, "dataset {}: num_classes is {}, must not be negative", name_, num_classes);
+  TR_CHECK(num_classes >= 0, "dataset {}: num_classes is {}, must not be negative", name_,
+           num_classes);
   for (const NamedTensor& t : tensors_) {
     const Shape& shape = t.tensor.shape();
     TR_CHECK(!t.tensor.empty() && shape.rank() >= 1 && shape[0] >= 1,
-             "dataset {}: the field \"{}\" has shape {}, expected [samples, ...]", name_, t.name, shape);
+             "dataset {}: the field \"{}\" has shape {}, expected [samples, ...]", name_, t.name,
+             shape);
     TR_CHECK(shape[0] == tensors_[0].tensor.shape()[0],
              "dataset {}: the field \"{}\" has {} samples, \"{}\" has {}", name_, t.name, shape[0],
              tensors_[0].name, tensors_[0].tensor.shape()[0]);
@@ -52,7 +54,8 @@ std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> d
       next[i] += tensors[i].tensor.num_bytes() / std::size_t(dataset->num_samples());
     }
   }
-  return std::make_shared<MemoryDataset>(dataset->name(), std::move(tensors), dataset->num_classes());
+  return std::make_shared<MemoryDataset>(dataset->name(), std::move(tensors),
+                                         dataset->num_classes());
 }
 
 std::vector<std::string> label_faults(const std::string& who, const Tensor& labels, int num_classes,
@@ -63,8 +66,8 @@ std::vector<std::string> label_faults(const std::string& who, const Tensor& labe
     const double label = labels.at(i);
     if (label >= 0 && label < num_classes) continue;
     if (++num_faults > limit) continue;
-    faults.push_back(fmt::format("{}: label {} of sample {} is outside 0..{}", who, label, i,
-                                 num_classes - 1));
+    faults.push_back(
+        fmt::format("{}: label {} of sample {} is outside 0..{}", who, label, i, num_classes - 1));
   }
   if (num_faults > limit) {
     faults.push_back(fmt::format("{}: {} more labels are outside 0..{}", who, num_faults - limit,
@@ -77,7 +80,8 @@ std::vector<std::string> label_faults(const std::string& who, const Tensor& labe
 
 namespace tr {
 
-std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fields, int num_classes) {
+std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fields,
+                                                   int num_classes) {
   for (const NamedTensor& field : fields) {
     if (field.name != "label" || num_classes <= 0 || is_floating(field.tensor.dtype())) continue;
     const auto faults = data::label_faults("dataset memory", field.tensor, num_classes, 1);

@@ -33,7 +33,8 @@ class MemoryDataset final : public Dataset {
 /// @throws DataError  of the first sample that cannot be read.
 std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset);
 
-/// One line a fault, for labels [n] INT32 outside 0 .. num_classes - 1, at most `limit` and a closing line.
+/// One line a fault, for labels [n] INT32 outside 0 .. num_classes - 1, at most `limit` and a
+/// closing line.
 std::vector<std::string> label_faults(const std::string& who, const Tensor& labels, int num_classes,
                                       std::size_t limit = 20);
 

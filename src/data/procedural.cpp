@@ -20,14 +20,15 @@ constexpr int kSide = 28;
 constexpr int kNumClasses = 10;
 constexpr int kStepsPerSpan = 4;  // straight pieces between two points of a smooth stroke
 
-// How much the samples differ. Chosen so that a linear model stays well below a network with hidden layers.
-constexpr float kPointJitter = 0.055f;    // of each control point, in units of the glyph's box
-constexpr float kMaxTurn = 0.35f;         // radians
+// How much the samples differ. Chosen so that a linear model stays well below a network with hidden
+// layers.
+constexpr float kPointJitter = 0.055f;  // of each control point, in units of the glyph's box
+constexpr float kMaxTurn = 0.35f;       // radians
 constexpr float kMaxShear = 0.25f;
 constexpr float kMinSize = 12.0f, kMaxSize = 22.0f;  // pixels, width and height apart
-constexpr float kMaxShift = 3.0f;         // pixels
+constexpr float kMaxShift = 3.0f;                    // pixels
 constexpr float kMinPen = 1.2f, kMaxPen = 3.0f;      // pixels
-constexpr float kNoise = 40.0f;           // of a pixel, uniform around 0
+constexpr float kNoise = 40.0f;                      // of a pixel, uniform around 0
 
 /// The draws of one sample in the order in which they are asked for.
 class DrawStream {
@@ -65,8 +66,12 @@ Placement draw_placement(DrawStream& draws) {
   const float c = det::cos(turn), s = det::sin(turn);
   constexpr float kMiddle = (kSide - 1) * 0.5f;
   // Turning after shearing after scaling.
-  return {c * width, (c * shear + s) * height, -s * width, (c - s * shear) * height,
-          kMiddle + draws.between(-kMaxShift, kMaxShift), kMiddle + draws.between(-kMaxShift, kMaxShift)};
+  return {c * width,
+          (c * shear + s) * height,
+          -s * width,
+          (c - s * shear) * height,
+          kMiddle + draws.between(-kMaxShift, kMaxShift),
+          kMiddle + draws.between(-kMaxShift, kMaxShift)};
 }
 
 /// Ink in [0, 1] of each pixel.
@@ -163,8 +168,8 @@ namespace tr {
 std::shared_ptr<const Dataset> make_procedural_digits(const std::string& split, std::int64_t n,
                                                       std::uint64_t seed) {
   using namespace data;
-  TR_CHECK(split == "train" || split == "val", "procedural digits: split is \"{}\", expected \"train\" or \"val\"",
-           split);
+  TR_CHECK(split == "train" || split == "val",
+           "procedural digits: split is \"{}\", expected \"train\" or \"val\"", split);
   TR_CHECK(n >= 1, "procedural digits: n is {}, must be at least 1", n);
   const std::uint64_t split_number = split == "train" ? 0 : 1;
   Tensor images({n, kSide, kSide, 1}, DType::UINT8);

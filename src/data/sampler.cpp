@@ -9,10 +9,12 @@ namespace tr::data {
 
 Sampler::Sampler(const SamplerConfig& config) : config_(config) {
   const SamplerConfig& c = config_;
-  TR_CHECK(c.num_samples >= 1, "sampler: the set has {} samples, at least 1 is needed", c.num_samples);
+  TR_CHECK(c.num_samples >= 1, "sampler: the set has {} samples, at least 1 is needed",
+           c.num_samples);
   TR_CHECK(c.batch_size >= 1, "sampler: batch_size is {}, must be at least 1", c.batch_size);
   TR_CHECK(c.world_size >= 1 && c.rank >= 0 && c.rank < c.world_size,
-           "sampler: rank {} is not in 0..{} (world_size {})", c.rank, c.world_size - 1, c.world_size);
+           "sampler: rank {} is not in 0..{} (world_size {})", c.rank, c.world_size - 1,
+           c.world_size);
   const std::int64_t per_micro = c.batch_size * c.world_size;
   TR_CHECK(c.global_batch >= 1 && c.global_batch % per_micro == 0,
            "sampler: global_batch is {}, expected a multiple of batch_size {} x world_size {}",

@@ -24,13 +24,14 @@ struct Share {
   std::int64_t size = 0;    // 0 .. batch_size
 };
 
-/// Which sample stands where, as pure functions of (epoch, step, micro-batch): there is no state to save.
-/// Step s takes the places [s G, min((s + 1) G, n)) of the epoch's order, G = global_batch; micro-batch m of
-/// rank r takes those from (m * world_size + r) * batch_size on. A ragged tail leaves the last ones short or
-/// empty; every sample occurs once, on one rank.
+/// Which sample stands where, as pure functions of (epoch, step, micro-batch): there is no state to
+/// save. Step s takes the places [s G, min((s + 1) G, n)) of the epoch's order, G = global_batch;
+/// micro-batch m of rank r takes those from (m * world_size + r) * batch_size on. A ragged tail
+/// leaves the last ones short or empty; every sample occurs once, on one rank.
 class Sampler {
  public:
-  /// @throws InvalidArgument  no samples, a batch below 1, a global batch that is no multiple of batch_size *
+  /// @throws InvalidArgument  no samples, a batch below 1, a global batch that is no multiple of
+  /// batch_size *
   ///         world_size, a rank out of range, or drop_last that would leave no step.
   explicit Sampler(const SamplerConfig& config);
 

@@ -27,7 +27,8 @@ void convert_floats(const float* src, std::size_t count, DType dtype, std::byte*
   }
   auto* out = reinterpret_cast<std::uint16_t*>(dst);
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = dtype == DType::BF16 ? from_float<BFloat16>(src[i]).bits : from_float<Half>(src[i]).bits;
+    out[i] =
+        dtype == DType::BF16 ? from_float<BFloat16>(src[i]).bits : from_float<Half>(src[i]).bits;
   }
 }
 
@@ -54,7 +55,8 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
       image_dtype_(loader.image_dtype) {
   TR_CHECK(config.dataset != nullptr, "{} data: there is no set", who_);
   TR_CHECK(!config.cache_processed || !config.transforms.is_random(),
-           "{} data: processed samples can be kept (using_cpvs) for deterministic transforms only, the chain is {}",
+           "{} data: processed samples can be kept (using_cpvs) for deterministic transforms only, "
+           "the chain is {}",
            who_, config.transforms.str());
   sampler_.emplace(sampler_config(config, loader, split));
   plan_fields(loader);
@@ -83,8 +85,8 @@ void SplitPipeline::plan_fields(const LoaderConfig& loader) {
 }
 
 void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader) {
-  TR_CHECK(is_floating(loader.image_dtype), "{} data: image_dtype is {}, expected fp32, fp16 or bf16", who_,
-           loader.image_dtype);
+  TR_CHECK(is_floating(loader.image_dtype),
+           "{} data: image_dtype is {}, expected fp32, fp16 or bf16", who_, loader.image_dtype);
   plan.buffered = true;
   if (field.type.dtype == DType::UINT8) {
     chain_.emplace(config_.transforms, field.type.shape, loader.image_dtype);
@@ -95,9 +97,12 @@ void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const Loader
   const Normalization& norm = config_.transforms.normalization;
   TR_CHECK(field.type.dtype == DType::FP32,
            "{} data: the field \"image\" is {}, expected uint8 or fp32", who_, field.type);
-  TR_CHECK(config_.transforms.transforms.empty() && norm.mode == NormMode::NO_NORM && norm.mean.empty(),
-           "{} data: the field \"image\" is fp32 and is taken as it is; transforms and normalisation ({}) "
-           "need uint8 pixels", who_, config_.transforms.str());
+  TR_CHECK(
+      config_.transforms.transforms.empty() && norm.mode == NormMode::NO_NORM && norm.mean.empty(),
+      "{} data: the field \"image\" is fp32 and is taken as it is; transforms and normalisation "
+      "({}) "
+      "need uint8 pixels",
+      who_, config_.transforms.str());
   plan.sample_bytes = std::size_t(field.type.shape.num_elements()) * size_of(loader.image_dtype);
   input_stride_ = aligned(plan.input_bytes, 64);
 }
@@ -139,15 +144,15 @@ void SplitPipeline::fill_chunk(const WorkItem& item, std::int64_t first, std::in
   for (std::int64_t i = 0; i < count; ++i, input += input_stride_) {
     if (cached[i]) continue;
     const std::int64_t row = item.first_row + first + i;
-    convert_image(ids[i], row, item.epoch, item.slot, input, scratch);
+    convert_image(item, ids[i], row, input, scratch);
     if (cache_) copy_to_cache(ids[i], row, item.slot);
   }
   progress.read_ns += read_ns - start_ns;
   progress.transform_ns += now_ns() - read_ns;
 }
 
-void SplitPipeline::read_sample(std::int64_t id, std::int64_t row, std::byte* slot, std::byte* input,
-                                WorkerScratch& scratch) const {
+void SplitPipeline::read_sample(std::int64_t id, std::int64_t row, std::byte* slot,
+                                std::byte* input, WorkerScratch& scratch) const {
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     const FieldPlan& field = fields_[i];
     scratch.outputs[i] =
@@ -156,19 +161,18 @@ void SplitPipeline::read_sample(std::int64_t id, std::int64_t row, std::byte* sl
   config_.dataset->read(id, {scratch.outputs.data(), fields_.size()});
 }
 
-void SplitPipeline::convert_image(std::int64_t id, std::int64_t row, std::int64_t epoch,
-                                  std::byte* slot, const std::byte* input,
-                                  WorkerScratch& scratch) const {
+void SplitPipeline::convert_image(const WorkItem& item, std::int64_t id, std::int64_t row,
+                                  const std::byte* input, WorkerScratch& scratch) const {
   if (image_field_ < 0) return;
   const FieldPlan& field = fields_[std::size_t(image_field_)];
-  std::byte* out = slot + field.offset + std::size_t(row) * field.sample_bytes;
+  std::byte* out = item.slot + field.offset + std::size_t(row) * field.sample_bytes;
   if (!chain_) {
-    convert_floats(reinterpret_cast<const float*>(input), field.input_bytes / sizeof(float), image_dtype_,
-                   out);
+    convert_floats(reinterpret_cast<const float*>(input), field.input_bytes / sizeof(float),
+                   image_dtype_, out);
     return;
   }
   // The split's bit keeps the draws of a random validation chain apart from those of training.
-  const std::uint64_t epoch_address = std::uint64_t(epoch) | (std::uint64_t(split_) << 63);
+  const std::uint64_t epoch_address = std::uint64_t(item.epoch) | (std::uint64_t(split_) << 63);
   const DrawAddress address{seed_, DrawPurpose::AUGMENT, epoch_address, std::uint64_t(id)};
   chain_->run(reinterpret_cast<const std::uint8_t*>(input), out, address, scratch.steps.data());
 }
@@ -177,7 +181,8 @@ bool SplitPipeline::copy_from_cache(std::int64_t id, std::int64_t row, std::byte
   if (cache_->state[std::size_t(id)].load(std::memory_order_acquire) != kFull) return false;
   const std::byte* src = cache_->bytes.data() + std::size_t(id) * sample_bytes_;
   for (const FieldPlan& field : fields_) {
-    std::memcpy(slot + field.offset + std::size_t(row) * field.sample_bytes, src, field.sample_bytes);
+    std::memcpy(slot + field.offset + std::size_t(row) * field.sample_bytes, src,
+                field.sample_bytes);
     src += field.sample_bytes;
   }
   return true;
@@ -190,7 +195,8 @@ void SplitPipeline::copy_to_cache(std::int64_t id, std::int64_t row, const std::
   if (!state.compare_exchange_strong(expected, kWriting, std::memory_order_relaxed)) return;
   std::byte* dst = cache_->bytes.data() + std::size_t(id) * sample_bytes_;
   for (const FieldPlan& field : fields_) {
-    std::memcpy(dst, slot + field.offset + std::size_t(row) * field.sample_bytes, field.sample_bytes);
+    std::memcpy(dst, slot + field.offset + std::size_t(row) * field.sample_bytes,
+                field.sample_bytes);
     dst += field.sample_bytes;
   }
   state.store(kFull, std::memory_order_release);

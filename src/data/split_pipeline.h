@@ -35,19 +35,22 @@ struct WorkItem {
   std::byte* slot = nullptr;
 };
 
-/// Where the time went, and how far it is: `row` is that of the sample being read, for the case that it throws.
+/// Where the time went, and how far it is: `row` is that of the sample being read, for the case
+/// that it throws.
 struct WorkProgress {
   std::int64_t read_ns = 0, transform_ns = 0;
   std::int64_t row = -1;
 };
 
-/// Way of one split's samples into a slot: read, transform, normalise, or copy from the cache (CPVS).
-/// Shared by all workers.
+/// Way of one split's samples into a slot: read, transform, normalise, or copy from the cache
+/// (CPVS). Shared by all workers.
 class SplitPipeline {
  public:
   /// `who` ("training", "validation") opens messages.
-  /// @throws InvalidArgument, Unsupported  the split's configuration, or its chain for these images.
-  SplitPipeline(std::string who, const SplitConfig& config, const LoaderConfig& loader, Split split);
+  /// @throws InvalidArgument, Unsupported  the split's configuration, or its chain for these
+  /// images.
+  SplitPipeline(std::string who, const SplitConfig& config, const LoaderConfig& loader,
+                Split split);
 
   const Sampler& sampler() const { return *sampler_; }
   /// Bytes of a full batch.
@@ -71,19 +74,19 @@ class SplitPipeline {
     bool buffered = false;         // read into the worker's buffer, then converted
   };
   struct Cache {
-    std::vector<std::byte> bytes;                    // [samples][sample_bytes of all fields]
-    std::vector<std::atomic<std::uint8_t>> state;    // kEmpty, kWriting, kFull
+    std::vector<std::byte> bytes;                  // [samples][sample_bytes of all fields]
+    std::vector<std::atomic<std::uint8_t>> state;  // kEmpty, kWriting, kFull
     explicit Cache(std::size_t samples, std::size_t sample_bytes)
         : bytes(samples * sample_bytes), state(samples) {}
   };
 
   void plan_fields(const LoaderConfig& loader);
   void plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader);
-  void fill_chunk(const WorkItem& item, std::int64_t first, std::int64_t count, WorkerScratch& scratch,
-                  WorkProgress& progress);
+  void fill_chunk(const WorkItem& item, std::int64_t first, std::int64_t count,
+                  WorkerScratch& scratch, WorkProgress& progress);
   void read_sample(std::int64_t id, std::int64_t row, std::byte* slot, std::byte* input,
                    WorkerScratch& scratch) const;
-  void convert_image(std::int64_t id, std::int64_t row, std::int64_t epoch, std::byte* slot,
+  void convert_image(const WorkItem& item, std::int64_t id, std::int64_t row,
                      const std::byte* input, WorkerScratch& scratch) const;
   bool copy_from_cache(std::int64_t id, std::int64_t row, std::byte* slot) const;
   void copy_to_cache(std::int64_t id, std::int64_t row, const std::byte* slot);

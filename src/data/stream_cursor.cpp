@@ -9,11 +9,13 @@ StreamCursor::StreamCursor(const PhaseFunction& phases, SplitSamplers samplers,
                            std::int64_t start_phase, std::int64_t start_step)
     : phases_(&phases), samplers_(samplers) {
   TR_CHECK(start_phase >= 0 && start_step >= 0,
-           "loader: the start is phase {}, step {}, neither may be negative", start_phase, start_step);
+           "loader: the start is phase {}, step {}, neither may be negative", start_phase,
+           start_step);
   enter_phase(start_phase);
   if (at_end()) return;
-  TR_CHECK(start_step <= sampler_->num_steps(), "loader: the start is step {} of phase {}, which has {} steps",
-           start_step, start_phase, sampler_->num_steps());
+  TR_CHECK(start_step <= sampler_->num_steps(),
+           "loader: the start is step {} of phase {}, which has {} steps", start_step, start_phase,
+           sampler_->num_steps());
   step_ = start_step;
   if (step_ == sampler_->num_steps()) enter_phase(start_phase + 1);
 }

@@ -19,8 +19,8 @@ struct SplitSamplers {
   const Sampler* of(Split split) const { return split == Split::TRAIN ? train : val; }
 };
 
-/// A place in the stream of micro-batches: phase, step, micro-batch. Every worker and the consumer walk the
-/// same stream with a cursor of their own, so nothing has to be handed out.
+/// A place in the stream of micro-batches: phase, step, micro-batch. Every worker and the consumer
+/// walk the same stream with a cursor of their own, so nothing has to be handed out.
 class StreamCursor {
  public:
   /// @throws InvalidArgument  the start lies behind the phase's end, or a phase has no set.

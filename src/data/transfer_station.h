@@ -11,9 +11,10 @@
 
 namespace tr::data {
 
-/// R slots that batches pass through in turn: batch k of the stream lies in slot k mod R. All workers fill a
-/// part of each batch; the last one to finish hands it to the consumer, who gives the slot back for batch
-/// k + R. No locks: two counters of laps a slot, waited on in the kernel only when there is nothing to do.
+/// R slots that batches pass through in turn: batch k of the stream lies in slot k mod R. All
+/// workers fill a part of each batch; the last one to finish hands it to the consumer, who gives
+/// the slot back for batch k + R. No locks: two counters of laps a slot, waited on in the kernel
+/// only when there is nothing to do.
 ///
 ///   worker    wait_writable(k) ... finish(k)
 ///   consumer  wait_ready(k) ... release(k)

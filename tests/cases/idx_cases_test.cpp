@@ -19,7 +19,9 @@ using data::read_idx;
 using test::TempFolder;
 using test::throws;
 
-std::string case_path(const std::string& name) { return std::string(TR_CASES_FOLDER "/idx/") + name; }
+std::string case_path(const std::string& name) {
+  return std::string(TR_CASES_FOLDER "/idx/") + name;
+}
 
 void expect_good_images(const std::string& name) {
   SCOPED_TRACE(name);
@@ -27,14 +29,16 @@ void expect_good_images(const std::string& name) {
   ASSERT_EQ(images.shape(), (Shape{10, 28, 28}));
   for (int i = 0; i < 10; ++i) {
     for (int r = 0; r < 28; ++r) {
-      for (int c = 0; c < 28; ++c) ASSERT_EQ(images.at((i * 28 + r) * 28 + c), (50 * i + 3 * r + c) % 256);
+      for (int c = 0; c < 28; ++c)
+        ASSERT_EQ(images.at((i * 28 + r) * 28 + c), (50 * i + 3 * r + c) % 256);
     }
   }
 }
 
 TEST(IdxCasesTest, GoodFilesLoadWhateverTheirName) {
-  for (const char* name : {"ok-images-idx3-ubyte", "ok-images-idx3-ubyte.gz", "gz_under_raw_name-images-idx3-ubyte",
-                           "raw_under_gz_name-images-idx3-ubyte.gz"}) {
+  for (const char* name :
+       {"ok-images-idx3-ubyte", "ok-images-idx3-ubyte.gz", "gz_under_raw_name-images-idx3-ubyte",
+        "raw_under_gz_name-images-idx3-ubyte.gz"}) {
     expect_good_images(name);
   }
   const int labels[] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
@@ -69,15 +73,22 @@ TEST_P(BadIdxTest, IsAnErrorThatNamesTheFileAndTheFault) {
 INSTANTIATE_TEST_SUITE_P(
     Files, BadIdxTest,
     testing::Values(
-        BadFile{"wrong_magic-images-idx3-ubyte", IdxKind::IMAGES, "magic is 0x802 (2050), expected 0x803 (2051)"},
-        BadFile{"ok-labels-idx1-ubyte", IdxKind::IMAGES, "magic is 0x801 (2049), expected 0x803 (2051)"},
-        BadFile{"ok-images-idx3-ubyte", IdxKind::LABELS, "magic is 0x803 (2051), expected 0x801 (2049)"},
+        BadFile{"wrong_magic-images-idx3-ubyte", IdxKind::IMAGES,
+                "magic is 0x802 (2050), expected 0x803 (2051)"},
+        BadFile{"ok-labels-idx1-ubyte", IdxKind::IMAGES,
+                "magic is 0x801 (2049), expected 0x803 (2051)"},
+        BadFile{"ok-images-idx3-ubyte", IdxKind::LABELS,
+                "magic is 0x803 (2051), expected 0x801 (2049)"},
         BadFile{"html-images-idx3-ubyte.gz", IdxKind::IMAGES, "neither IDX nor gzip"},
         BadFile{"truncated-images-idx3-ubyte.gz", IdxKind::IMAGES, "the gzip stream ends early"},
-        BadFile{"empty-images-idx3-ubyte", IdxKind::IMAGES, "has 0 bytes, the header of images alone has 16 (16 are missing)"},
-        BadFile{"header_cut-images-idx3-ubyte", IdxKind::IMAGES, "has 11 bytes, the header of images alone has 16 (5 are missing)"},
-        BadFile{"short_payload-images-idx3-ubyte", IdxKind::IMAGES, "says 10 images (7840 bytes), the file holds 5488 bytes, enough for 7"},
-        BadFile{"long_payload-images-idx3-ubyte", IdxKind::IMAGES, "says 10 images (7840 bytes), the file holds 9408 bytes, enough for 12"},
+        BadFile{"empty-images-idx3-ubyte", IdxKind::IMAGES,
+                "has 0 bytes, the header of images alone has 16 (16 are missing)"},
+        BadFile{"header_cut-images-idx3-ubyte", IdxKind::IMAGES,
+                "has 11 bytes, the header of images alone has 16 (5 are missing)"},
+        BadFile{"short_payload-images-idx3-ubyte", IdxKind::IMAGES,
+                "says 10 images (7840 bytes), the file holds 5488 bytes, enough for 7"},
+        BadFile{"long_payload-images-idx3-ubyte", IdxKind::IMAGES,
+                "says 10 images (7840 bytes), the file holds 9408 bytes, enough for 12"},
         BadFile{"little_endian-images-idx3-ubyte", IdxKind::IMAGES, "magic is 0x03080000"},
         BadFile{"le_count-images-idx3-ubyte", IdxKind::IMAGES, "says 167772160 images"},
         BadFile{"zero_count-images-idx3-ubyte", IdxKind::IMAGES, "there are no images"},
@@ -124,8 +135,9 @@ TEST(MnistCasesTest, CountsMustAgree) {
 }
 
 TEST(MnistCasesTest, LabelsMustBeClasses) {
-  for (const auto& [file, words] : {std::pair{"label10-labels-idx1-ubyte", "label 10 of sample 4"},
-                                    std::pair{"label255-labels-idx1-ubyte", "label 255 of sample 4"}}) {
+  for (const auto& [file, words] :
+       {std::pair{"label10-labels-idx1-ubyte", "label 10 of sample 4"},
+        std::pair{"label255-labels-idx1-ubyte", "label 255 of sample 4"}}) {
     const SetOfCases set("ok-images-idx3-ubyte", file);
     EXPECT_TRUE(throws<DataError>([&] { open_dataset("mnist", set.path()); }, words));
     EXPECT_EQ(data::check_dataset("mnist", set.path()).size(), 1u);
@@ -145,8 +157,9 @@ TEST(MnistCasesTest, CheckGoesOnAfterAFault) {
 TEST(MnistCasesTest, MissingFilesAreNamed) {
   const TempFolder empty;
   EXPECT_FALSE(has_mnist(empty.path()));
-  EXPECT_TRUE(throws<DataError>([&] { open_dataset("mnist", empty.path()); },
-                                "has neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
+  EXPECT_TRUE(
+      throws<DataError>([&] { open_dataset("mnist", empty.path()); },
+                        "has neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
   EXPECT_EQ(data::check_dataset("mnist", empty.path()).size(), 4u);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are either an IDX file or a DataError: no crash, no hang, no allocation beyond what they can hold.
+// Any bytes are either an IDX file or a DataError: no crash, no hang, no allocation beyond what
+// they can hold.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -43,6 +43,7 @@ struct DatasetPair {
 
 /// Samples held in tensors whose first axis is the sample; the bytes are shared, not copied.
 /// @throws InvalidArgument  the first axes differ, or the list is empty.
-TR_API std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fields, int num_classes = 0);
+TR_API std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fields,
+                                                          int num_classes = 0);
 
 }  // namespace tr

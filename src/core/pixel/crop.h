@@ -11,8 +11,8 @@ struct CropWindow {
   std::int32_t top = 0, left = 0;
 };
 
-/// Upper left corner of a window of crop_height x crop_width in height x width, each place equally likely.
-/// Words 0 (top) and 1 (left) of block 0. The window is not larger than the image.
+/// Upper left corner of a window of crop_height x crop_width in height x width, each place equally
+/// likely. Words 0 (top) and 1 (left) of block 0. The window is not larger than the image.
 TR_HOST_DEVICE inline CropWindow draw_crop(const StepDraws& draws, int height, int width,
                                            int crop_height, int crop_width) {
   const Philox4 words = draws.block(0);

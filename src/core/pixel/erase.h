@@ -23,17 +23,17 @@ struct EraseRange {
 /// Rounds a side to the nearest integer, halves up.
 TR_HOST_DEVICE inline std::int32_t rounded_side(float x) { return std::int32_t(x + 0.5f); }
 
-/// The rectangle of torchvision.transforms.RandomErasing: with probability p, up to ten tries of an area and
-/// an aspect ratio (height / width); the first that is smaller than the image on both sides is placed uniformly.
-/// Block 0, word 0 decides; block 1 + t, words 0..3, is try t: area, ratio, top, left.
+/// The rectangle of torchvision.transforms.RandomErasing: with probability p, up to ten tries of an
+/// area and an aspect ratio (height / width); the first that is smaller than the image on both
+/// sides is placed uniformly. Block 0, word 0 decides; block 1 + t, words 0..3, is try t: area,
+/// ratio, top, left.
 TR_HOST_DEVICE inline EraseRect draw_erase(const StepDraws& draws, int height, int width,
                                            const EraseRange& range) {
   if (!(uniform01(draws.block(0).v[0]) < range.p)) return {};
   const float image_area = float(height) * float(width);
   for (std::uint32_t attempt = 0; attempt < 10; ++attempt) {
     const Philox4 words = draws.block(1 + attempt);
-    const float area =
-        image_area * uniform_between(words.v[0], range.scale_low, range.scale_high);
+    const float area = image_area * uniform_between(words.v[0], range.scale_low, range.scale_high);
     const float ratio =
         det::exp(uniform_between(words.v[1], range.log_ratio_low, range.log_ratio_high));
     const std::int32_t h = rounded_side(std::sqrt(area * ratio));

@@ -26,8 +26,8 @@ TR_HOST_DEVICE inline Rotation draw_rotation(const StepDraws& draws, float degre
   return {to_fixed16(det::cos(radians)), to_fixed16(det::sin(radians))};
 }
 
-// Source coordinates have 17 fractional bits: offsets from the centre are counted in half pixels, so that the
-// centre of an even side is exact too. Sides up to 8192 keep them within 31 bits.
+// Source coordinates have 17 fractional bits: offsets from the centre are counted in half pixels,
+// so that the centre of an even side is exact too. Sides up to 8192 keep them within 31 bits.
 constexpr int kRotateBits = 17;
 
 TR_HOST_DEVICE inline std::int32_t rotate_source_x(const Rotation& r, int x, int y, int width,

@@ -12,8 +12,8 @@ struct ScaledSize {
   std::int32_t height = 1, width = 1;
 };
 
-/// Size of the scaled image: each side times its own ratio from [min, max], rounded half up, at least 1.
-/// Words 0 (width) and 1 (height) of block 0.
+/// Size of the scaled image: each side times its own ratio from [min, max], rounded half up, at
+/// least 1. Words 0 (width) and 1 (height) of block 0.
 TR_HOST_DEVICE inline ScaledSize draw_scaled_size(const StepDraws& draws, int height, int width,
                                                   float min, float max) {
   const Philox4 words = draws.block(0);
@@ -22,9 +22,9 @@ TR_HOST_DEVICE inline ScaledSize draw_scaled_size(const StepDraws& draws, int he
   return {h < 1 ? 1 : h, w < 1 ? 1 : w};
 }
 
-/// One axis of a bilinear scaling from `from` to `to` pixels, without antialiasing, pixel centres at halves
-/// (torch.nn.functional.interpolate, align_corners=False), pasted or cut centred into `from` pixels.
-/// Coordinates have 16 fractional bits; `from` up to 16384.
+/// One axis of a bilinear scaling from `from` to `to` pixels, without antialiasing, pixel centres
+/// at halves (torch.nn.functional.interpolate, align_corners=False), pasted or cut centred into
+/// `from` pixels. Coordinates have 16 fractional bits; `from` up to 16384.
 struct ScaleAxis {
   std::int32_t from = 1, to = 1;
   std::int32_t step = 65536;  // source pixels a result pixel
@@ -35,8 +35,8 @@ TR_HOST_DEVICE inline ScaleAxis make_scale_axis(std::int32_t from, std::int32_t 
   return {from, to, std::int32_t((std::uint32_t(from) << 16) / std::uint32_t(to)), (from - to) / 2};
 }
 
-/// Where pixel `i` of the axis comes from: `index` and index + 1 blended by fraction / 256. Edge pixels
-/// repeat: the coordinate is cut to [0, from - 1].
+/// Where pixel `i` of the axis comes from: `index` and index + 1 blended by fraction / 256. Edge
+/// pixels repeat: the coordinate is cut to [0, from - 1].
 struct ScaleTap {
   std::int32_t index = 0, fraction = 0;
 };

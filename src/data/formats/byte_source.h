@@ -27,8 +27,9 @@ class ByteSource {
 /// True if the bytes start as a gzip file does (1f 8b).
 bool is_gzip(std::span<const std::byte> bytes);
 
-/// A source over bytes in memory, which must outlive it: gunzipped if they start as gzip, else as they are.
-/// `who` (the path) opens every message. Source: RFC 1952, several members in a row included.
+/// A source over bytes in memory, which must outlive it: gunzipped if they start as gzip, else as
+/// they are. `who` (the path) opens every message. Source: RFC 1952, several members in a row
+/// included.
 std::unique_ptr<ByteSource> open_bytes(std::span<const std::byte> bytes, const std::string& who);
 
 }  // namespace tr::data

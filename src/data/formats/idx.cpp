@@ -28,7 +28,8 @@ std::string_view element_name(std::uint32_t code) {
   }
 }
 
-/// "0x802 (2050)", as the number is usually written: with all its digits if the first byte is not zero.
+/// "0x802 (2050)", as the number is usually written: with all its digits if the first byte is not
+/// zero.
 std::string magic_text(std::uint32_t magic) {
   return magic < 0x10000 ? fmt::format("{:#x} ({})", magic, magic)
                          : fmt::format("{:#010x} ({})", magic, magic);
@@ -65,11 +66,12 @@ Header read_header(ByteSource& source, IdxKind kind, const std::string& who) {
   }
   if (got >= 4) check_magic(header.words[0], kind, source.compressed(), who);
   if (got < 4 * num_words) {
-    throw_as<DataError>("{}: the file has {} bytes, the header of {} alone has {} ({} are missing)", who, got,
-                        name_of(kind), 4 * num_words, 4 * num_words - got);
+    throw_as<DataError>("{}: the file has {} bytes, the header of {} alone has {} ({} are missing)",
+                        who, got, name_of(kind), 4 * num_words, 4 * num_words - got);
   }
   header.count = header.words[1];
-  if (header.count == 0) throw_as<DataError>("{}: the header says 0, there are no {}", who, name_of(kind));
+  if (header.count == 0)
+    throw_as<DataError>("{}: the header says 0, there are no {}", who, name_of(kind));
   if (kind == IdxKind::IMAGES) header.item_bytes = std::uint64_t(header.words[2]) * header.words[3];
   constexpr std::uint32_t kMaxSide = 65536;  // keeps every product below 2^64
   if (header.item_bytes == 0 || header.words[2] > kMaxSide || header.words[3] > kMaxSide) {
@@ -81,9 +83,10 @@ Header read_header(ByteSource& source, IdxKind kind, const std::string& who) {
 
 [[noreturn]] void throw_wrong_size(const std::string& who, IdxKind kind, const Header& header,
                                    std::uint64_t there, bool at_most) {
-  throw_as<DataError>("{}: the header says {} {} ({} bytes), the file holds {}{} bytes, enough for {}", who,
-                      header.count, name_of(kind), header.count * header.item_bytes,
-                      at_most ? "at most " : "", there, there / header.item_bytes);
+  throw_as<DataError>(
+      "{}: the header says {} {} ({} bytes), the file holds {}{} bytes, enough for {}", who,
+      header.count, name_of(kind), header.count * header.item_bytes, at_most ? "at most " : "",
+      there, there / header.item_bytes);
 }
 
 }  // namespace
@@ -96,8 +99,9 @@ Tensor parse_idx(std::span<const std::byte> bytes, IdxKind kind, const std::stri
   if (possible < expected) throw_wrong_size(who, kind, header, possible, source->compressed());
 
   const std::int64_t count = std::int64_t(header.count);
-  Tensor tensor(kind == IdxKind::IMAGES ? Shape{count, header.words[2], header.words[3]} : Shape{count},
-                DType::UINT8);
+  Tensor tensor(
+      kind == IdxKind::IMAGES ? Shape{count, header.words[2], header.words[3]} : Shape{count},
+      DType::UINT8);
   const std::size_t got = source->read({static_cast<std::byte*>(tensor.raw()), tensor.num_bytes()});
   const std::uint64_t there = got < expected ? got : expected + source->skip_rest();
   if (there != expected) throw_wrong_size(who, kind, header, there, false);

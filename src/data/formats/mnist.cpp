@@ -43,9 +43,7 @@ Tensor read_part(const std::string& dir, const std::string& name, IdxKind kind, 
   }
 }
 
-Tensor widened(const Tensor& labels) {
-  return labels.empty() ? Tensor() : labels.to(DType::INT32);
-}
+Tensor widened(const Tensor& labels) { return labels.empty() ? Tensor() : labels.to(DType::INT32); }
 
 std::string size_fault(const MnistSplit& train, const MnistSplit& val) {
   if (train.images.empty() || val.images.empty()) return "";

@@ -16,11 +16,12 @@ struct MnistSplit {
   std::vector<std::string> faults;       // one line each
 };
 
-/// Reads PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte of `dir` (the plain file first, then .gz); PREFIX is
-/// "train" or "t10k". Never throws for a bad file: the faults say it.
+/// Reads PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte of `dir` (the plain file first, then
+/// .gz); PREFIX is "train" or "t10k". Never throws for a bad file: the faults say it.
 MnistSplit read_mnist_split(const std::string& dir, const std::string& prefix);
 
-/// Both splits. @throws DataError  with the first fault; or the splits' images have different sizes.
+/// Both splits. @throws DataError  with the first fault; or the splits' images have different
+/// sizes.
 DatasetPair open_mnist(const std::string& dir);
 
 /// Every fault of both splits.

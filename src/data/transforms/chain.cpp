@@ -17,7 +17,8 @@ constexpr bool kIsPixelStep = std::is_same_v<T, Pad> || std::is_same_v<T, Random
 std::size_t rounded_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 ImageShape image_shape(const Shape& input) {
-  TR_CHECK(input.rank() == 3, "transforms: the field \"image\" has shape {}, expected [H, W, C]", input);
+  TR_CHECK(input.rank() == 3, "transforms: the field \"image\" has shape {}, expected [H, W, C]",
+           input);
   for (int axis = 0; axis < 3; ++axis) {
     const int limit = axis < 2 ? kMaxSide : kMaxChannels;
     TR_CHECK(input[axis] >= 1 && input[axis] <= limit,
@@ -64,9 +65,10 @@ PixelChain::PixelChain(const TransformChain& chain, const Shape& input, DType dt
   }
   const int height = chain.output_height > 0 ? chain.output_height : output_.height;
   const int width = chain.output_width > 0 ? chain.output_width : output_.width;
-  TR_CHECK(output_.height == height && output_.width == width,
-           "transforms: {} turns images of {} into {}x{}, expected {}x{} (the configured resolution)",
-           chain.str(), input, output_.height, output_.width, height, width);
+  TR_CHECK(
+      output_.height == height && output_.width == width,
+      "transforms: {} turns images of {} into {}x{}, expected {}x{} (the configured resolution)",
+      chain.str(), input, output_.height, output_.width, height, width);
   normalization_.emplace(chain.normalization, erasing, output_, dtype);
 }
 

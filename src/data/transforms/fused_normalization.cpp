@@ -21,8 +21,11 @@ Preset preset_of(NormMode mode) {
   switch (mode) {
     case NormMode::NO_NORM: return {"NO_NORM", {}, {}};
     case NormMode::MLPERF:
-      return {"MLPERF", {123.68f / kMax, 116.78f / kMax, 103.94f / kMax}, {1 / kMax, 1 / kMax, 1 / kMax}};
-    case NormMode::IMAGENET: return {"IMAGENET", {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
+      return {"MLPERF",
+              {123.68f / kMax, 116.78f / kMax, 103.94f / kMax},
+              {1 / kMax, 1 / kMax, 1 / kMax}};
+    case NormMode::IMAGENET:
+      return {"IMAGENET", {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
     case NormMode::MNIST: return {"MNIST", {0.1307f}, {0.3081f}};
     case NormMode::CIFAR:
       return {"CIFAR", {0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
@@ -31,7 +34,8 @@ Preset preset_of(NormMode mode) {
 }
 
 /// Sets the rectangle to 0; all-zero bytes are 0 in every floating type.
-void erase(const pixel::EraseRect& rect, ImageShape shape, std::size_t element_bytes, std::byte* dst) {
+void erase(const pixel::EraseRect& rect, ImageShape shape, std::size_t element_bytes,
+           std::byte* dst) {
   const std::size_t pixel_bytes = std::size_t(shape.channels) * element_bytes;
   const std::size_t row_bytes = std::size_t(shape.width) * pixel_bytes;
   dst += std::size_t(rect.top) * row_bytes + std::size_t(rect.left) * pixel_bytes;
@@ -44,8 +48,8 @@ void erase(const pixel::EraseRect& rect, ImageShape shape, std::size_t element_b
 
 std::vector<ChannelNorm> channel_norms(const Normalization& normalization, int channels) {
   const bool custom = !normalization.mean.empty();
-  const Preset preset =
-      custom ? Preset{"custom", normalization.mean, normalization.std} : preset_of(normalization.mode);
+  const Preset preset = custom ? Preset{"custom", normalization.mean, normalization.std}
+                               : preset_of(normalization.mode);
   std::vector<ChannelNorm> norms(std::size_t(channels), ChannelNorm{});
   if (preset.mean.empty()) return norms;
   TR_CHECK(preset.mean.size() == norms.size(),
@@ -65,7 +69,8 @@ FusedNormalization::FusedNormalization(const Normalization& normalization,
     for (int x = 0; x < 256; ++x) {
       const float y = pixel::normalized(std::uint8_t(x), norm.mean, norm.std);
       table_.push_back(y);
-      table16_.push_back(dtype == DType::BF16 ? from_float<BFloat16>(y).bits : from_float<Half>(y).bits);
+      table16_.push_back(dtype == DType::BF16 ? from_float<BFloat16>(y).bits
+                                              : from_float<Half>(y).bits);
     }
   }
   if (erasing) {

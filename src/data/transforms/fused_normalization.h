@@ -10,13 +10,14 @@
 
 namespace tr::data {
 
-/// The last step of every chain: UINT8 pixels to image_dtype through a 256-entry table a channel, straight into
-/// the batch, then the rectangle of RandomErasing set to 0.
+/// The last step of every chain: UINT8 pixels to image_dtype through a 256-entry table a channel,
+/// straight into the batch, then the rectangle of RandomErasing set to 0.
 class FusedNormalization {
  public:
-  /// @throws InvalidArgument  the normalisation has another number of channels, or dtype is no floating type.
-  FusedNormalization(const Normalization& normalization, const std::optional<RandomErasing>& erasing,
-                     ImageShape in, DType dtype);
+  /// @throws InvalidArgument  the normalisation has another number of channels, or dtype is no
+  /// floating type.
+  FusedNormalization(const Normalization& normalization,
+                     const std::optional<RandomErasing>& erasing, ImageShape in, DType dtype);
 
   /// `dst` has num_elements * size_of(dtype) bytes.
   void apply(const std::uint8_t* src, void* dst, const pixel::StepDraws& draws) const;
@@ -34,7 +35,8 @@ class FusedNormalization {
   std::optional<pixel::EraseRange> erasing_;
 };
 
-/// Mean and standard deviation of each channel. @throws InvalidArgument  they are for other numbers of channels.
+/// Mean and standard deviation of each channel. @throws InvalidArgument  they are for other numbers
+/// of channels.
 struct ChannelNorm {
   float mean = 0, std = 1;
 };

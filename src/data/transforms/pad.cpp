@@ -8,7 +8,8 @@
 namespace tr::data {
 namespace {
 
-/// Source index of place `i` (from -padding on) of an axis of `side` pixels, for the modes that repeat pixels.
+/// Source index of place `i` (from -padding on) of an axis of `side` pixels, for the modes that
+/// repeat pixels.
 int repeated_index(int i, int side, PadMode mode) {
   if (mode == PadMode::EDGE) return i < 0 ? 0 : (i >= side ? side - 1 : i);
   const int edge = mode == PadMode::REFLECT ? 0 : 1;  // SYMMETRIC repeats the edge pixel

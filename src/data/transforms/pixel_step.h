@@ -10,10 +10,11 @@
 
 namespace tr::data {
 
-constexpr int kMaxSide = 8192;        // of an image, in pixels: the reach of the fixed-point coordinates
+constexpr int kMaxSide = 8192;  // of an image, in pixels: the reach of the fixed-point coordinates
 constexpr int kMaxChannels = 64;
 constexpr std::size_t kMaxSteps = 64;  // of a chain
-// Bytes after the last pixel of every image buffer that a step may read, though never use: one pixel.
+// Bytes after the last pixel of every image buffer that a step may read, though never use: one
+// pixel.
 constexpr std::size_t kImageSlack = kMaxChannels;
 
 /// Interleaved UINT8 pixels [height, width, channels].
@@ -30,7 +31,8 @@ class PixelStep {
       : in_(in), out_(out), scratch_bytes_(scratch_bytes) {}
   virtual ~PixelStep() = default;
 
-  /// `src` and `dst` do not overlap and have kImageSlack behind them; `scratch` has scratch_bytes().
+  /// `src` and `dst` do not overlap and have kImageSlack behind them; `scratch` has
+  /// scratch_bytes().
   virtual void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
                      std::byte* scratch) const = 0;
 

@@ -17,8 +17,10 @@ class RandomCropStep final : public PixelStep {
 
   void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
              std::byte*) const override {
-    const auto window = pixel::draw_crop(draws, canvas_height_, canvas_width_, out().height, out().width);
-    const int top = window.top - (canvas_height_ - in().height) / 2;  // in the image; negative: margin
+    const auto window =
+        pixel::draw_crop(draws, canvas_height_, canvas_width_, out().height, out().width);
+    const int top =
+        window.top - (canvas_height_ - in().height) / 2;  // in the image; negative: margin
     const int left = window.left - (canvas_width_ - in().width) / 2;
     const std::size_t row_in = in().row_bytes(), row_out = out().row_bytes();
     const int first = std::max(0, -left), last = std::min(out().width, in().width - left);

@@ -12,10 +12,11 @@ constexpr int kTile = 32;  // columns at once: fixed, so that the loops are whol
 
 int whole_tiles(int width) { return (width + kTile - 1) / kTile * kTile; }
 
-/// Taps of every column, two blended rows of the source and a row of the result, each [whole tiles].
+/// Taps of every column, two blended rows of the source and a row of the result, each [whole
+/// tiles].
 struct Workspace {
   std::int32_t *index, *fraction;
-  std::int32_t* rows[2];          // blend_row() of source row held[k], by result column
+  std::int32_t* rows[2];  // blend_row() of source row held[k], by result column
   int held[2] = {-1, -1};
   std::uint8_t* line;
 
@@ -101,8 +102,8 @@ class RandomScaleStep final : public PixelStep {
                   Workspace& work) const {
     const pixel::ScaleTap tap = pixel::scale_tap(axis, y);
     const std::int32_t* top = blended(src, tap.index, work);
-    const std::int32_t* bottom =
-        blended(src, std::min(tap.index + 1, in().height - 1), work);  // weight 0 below the last row
+    const std::int32_t* bottom = blended(src, std::min(tap.index + 1, in().height - 1),
+                                         work);  // weight 0 below the last row
     for (int x = 0; x < columns_; x += kTile) {
       for (int i = x; i < x + kTile; ++i) {
         work.line[i] = std::uint8_t(pixel::blend_column(top[i], bottom[i], tap.fraction));

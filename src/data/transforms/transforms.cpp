@@ -28,8 +28,8 @@ std::string_view name_of(NormMode mode) {
 }
 
 void check_side(const Transform& t, int size) {
-  TR_CHECK(size >= 1 && size <= data::kMaxSide, "{}: size is {}, must be in 1..{}", to_string(t), size,
-           data::kMaxSide);
+  TR_CHECK(size >= 1 && size <= data::kMaxSide, "{}: size is {}, must be in 1..{}", to_string(t),
+           size, data::kMaxSide);
 }
 
 void check_fill(const Transform& t, int fill) {
@@ -41,60 +41,61 @@ void check_probability(const Transform& t, float p) {
 }
 
 void check_area(const Transform& t, Range scale) {
-  TR_CHECK(scale.low > 0 && scale.low <= scale.high && scale.high <= 1,
-           "{}: scale is [{}, {}], must satisfy 0 < low <= high <= 1 (fractions of the image's area)",
-           to_string(t), scale.low, scale.high);
+  TR_CHECK(
+      scale.low > 0 && scale.low <= scale.high && scale.high <= 1,
+      "{}: scale is [{}, {}], must satisfy 0 < low <= high <= 1 (fractions of the image's area)",
+      to_string(t), scale.low, scale.high);
 }
 
 void check_ratio(const Transform& t, Range ratio) {
   TR_CHECK(ratio.low > 0 && ratio.low <= ratio.high && std::isfinite(ratio.high),
-           "{}: ratio is [{}, {}], must satisfy 0 < low <= high", to_string(t), ratio.low, ratio.high);
+           "{}: ratio is [{}, {}], must satisfy 0 < low <= high", to_string(t), ratio.low,
+           ratio.high);
 }
 
 void check_strength(const Transform& t, const char* what, float value, float limit) {
-  TR_CHECK(value >= 0 && value <= limit, "{}: {} is {}, must be in [0, {}]", to_string(t), what, value,
-           limit);
+  TR_CHECK(value >= 0 && value <= limit, "{}: {} is {}, must be in [0, {}]", to_string(t), what,
+           value, limit);
 }
 
 void check_parameters(const Transform& t) {
-  std::visit(
-      Overload{
-          [&](const Pad& s) {
-            TR_CHECK(s.padding >= 0 && s.padding <= data::kMaxSide,
-                     "{}: padding is {}, must be in 0..{}", to_string(t), s.padding, data::kMaxSide);
-            check_fill(t, s.fill);
-          },
-          [&](const RandomCrop& s) { check_side(t, s.size); },
-          [&](const CenterCrop& s) { check_side(t, s.size); },
-          [&](const Resize& s) { check_side(t, s.size); },
-          [&](const RandomResizedCrop& s) {
-            check_side(t, s.size);
-            check_area(t, s.scale);
-            check_ratio(t, s.ratio);
-          },
-          [&](const RandomHorizontalFlip& s) { check_probability(t, s.p); },
-          [&](const ColorJitter& s) {
-            check_strength(t, "brightness", s.brightness, 1e4f);
-            check_strength(t, "contrast", s.contrast, 1e4f);
-            check_strength(t, "saturation", s.saturation, 1e4f);
-            check_strength(t, "hue", s.hue, 0.5f);
-          },
-          [&](const RandomRotation& s) {
-            TR_CHECK(s.degrees >= 0 && s.degrees <= 360, "{}: degrees is {}, must be in [0, 360]",
-                     to_string(t), s.degrees);
-            check_fill(t, s.fill);
-          },
-          [&](const RandomScale& s) {
-            TR_CHECK(s.min > 0 && s.min <= s.max && s.max <= 16,
-                     "{}: the ratios are [{}, {}], must satisfy 0 < min <= max <= 16", to_string(t),
-                     s.min, s.max);
-          },
-          [&](const RandomErasing& s) {
-            check_probability(t, s.p);
-            check_area(t, s.scale);
-            check_ratio(t, s.ratio);
-          }},
-      t);
+  std::visit(Overload{[&](const Pad& s) {
+                        TR_CHECK(s.padding >= 0 && s.padding <= data::kMaxSide,
+                                 "{}: padding is {}, must be in 0..{}", to_string(t), s.padding,
+                                 data::kMaxSide);
+                        check_fill(t, s.fill);
+                      },
+                      [&](const RandomCrop& s) { check_side(t, s.size); },
+                      [&](const CenterCrop& s) { check_side(t, s.size); },
+                      [&](const Resize& s) { check_side(t, s.size); },
+                      [&](const RandomResizedCrop& s) {
+                        check_side(t, s.size);
+                        check_area(t, s.scale);
+                        check_ratio(t, s.ratio);
+                      },
+                      [&](const RandomHorizontalFlip& s) { check_probability(t, s.p); },
+                      [&](const ColorJitter& s) {
+                        check_strength(t, "brightness", s.brightness, 1e4f);
+                        check_strength(t, "contrast", s.contrast, 1e4f);
+                        check_strength(t, "saturation", s.saturation, 1e4f);
+                        check_strength(t, "hue", s.hue, 0.5f);
+                      },
+                      [&](const RandomRotation& s) {
+                        TR_CHECK(s.degrees >= 0 && s.degrees <= 360,
+                                 "{}: degrees is {}, must be in [0, 360]", to_string(t), s.degrees);
+                        check_fill(t, s.fill);
+                      },
+                      [&](const RandomScale& s) {
+                        TR_CHECK(s.min > 0 && s.min <= s.max && s.max <= 16,
+                                 "{}: the ratios are [{}, {}], must satisfy 0 < min <= max <= 16",
+                                 to_string(t), s.min, s.max);
+                      },
+                      [&](const RandomErasing& s) {
+                        check_probability(t, s.p);
+                        check_area(t, s.scale);
+                        check_ratio(t, s.ratio);
+                      }},
+             t);
 }
 
 std::string list_of(std::span<const float> values) {
@@ -107,14 +108,16 @@ std::string to_string(const Normalization& n) {
 }
 
 void check_normalization(const Normalization& n) {
-  TR_CHECK(n.mean.size() == n.std.size(), "normalization: {} means and {} standard deviations, "
-           "expected as many of one as of the other", n.mean.size(), n.std.size());
+  TR_CHECK(n.mean.size() == n.std.size(),
+           "normalization: {} means and {} standard deviations, "
+           "expected as many of one as of the other",
+           n.mean.size(), n.std.size());
   for (const float mean : n.mean) {
     TR_CHECK(std::isfinite(mean), "normalization: a mean is {}, must be finite", mean);
   }
   for (const float std : n.std) {
-    TR_CHECK(std > 0 && std::isfinite(std), "normalization: a standard deviation is {}, must be positive",
-             std);
+    TR_CHECK(std > 0 && std::isfinite(std),
+             "normalization: a standard deviation is {}, must be positive", std);
   }
 }
 
@@ -123,7 +126,9 @@ void check_normalization(const Normalization& n) {
 std::string to_string(const Transform& transform) {
   return std::visit(
       Overload{
-          [](const Pad& s) { return fmt::format("Pad({}, fill={}, {})", s.padding, s.fill, name_of(s.mode)); },
+          [](const Pad& s) {
+            return fmt::format("Pad({}, fill={}, {})", s.padding, s.fill, name_of(s.mode));
+          },
           [](const RandomCrop& s) { return fmt::format("RandomCrop({})", s.size); },
           [](const CenterCrop& s) { return fmt::format("CenterCrop({})", s.size); },
           [](const Resize& s) { return fmt::format("Resize({})", s.size); },
@@ -131,26 +136,29 @@ std::string to_string(const Transform& transform) {
             return fmt::format("RandomResizedCrop({}, scale=[{}, {}], ratio=[{}, {}])", s.size,
                                s.scale.low, s.scale.high, s.ratio.low, s.ratio.high);
           },
-          [](const RandomHorizontalFlip& s) { return fmt::format("RandomHorizontalFlip({})", s.p); },
+          [](const RandomHorizontalFlip& s) {
+            return fmt::format("RandomHorizontalFlip({})", s.p);
+          },
           [](const ColorJitter& s) {
-            return fmt::format("ColorJitter({}, {}, {}, {})", s.brightness, s.contrast, s.saturation,
-                               s.hue);
+            return fmt::format("ColorJitter({}, {}, {}, {})", s.brightness, s.contrast,
+                               s.saturation, s.hue);
           },
           [](const RandomRotation& s) {
             return fmt::format("RandomRotation({}, fill={})", s.degrees, s.fill);
           },
           [](const RandomScale& s) { return fmt::format("RandomScale({}, {})", s.min, s.max); },
           [](const RandomErasing& s) {
-            return fmt::format("RandomErasing({}, scale=[{}, {}], ratio=[{}, {}])", s.p, s.scale.low,
-                               s.scale.high, s.ratio.low, s.ratio.high);
+            return fmt::format("RandomErasing({}, scale=[{}, {}], ratio=[{}, {}])", s.p,
+                               s.scale.low, s.scale.high, s.ratio.low, s.ratio.high);
           }},
       transform);
 }
 
 bool is_random(const Transform& transform) {
-  return std::visit(Overload{[](const Pad&) { return false; }, [](const CenterCrop&) { return false; },
-                             [](const Resize&) { return false; }, [](const auto&) { return true; }},
-                    transform);
+  return std::visit(
+      Overload{[](const Pad&) { return false; }, [](const CenterCrop&) { return false; },
+               [](const Resize&) { return false; }, [](const auto&) { return true; }},
+      transform);
 }
 
 bool TransformChain::is_random() const {
@@ -159,8 +167,9 @@ bool TransformChain::is_random() const {
 }
 
 void TransformChain::validate() const {
-  TR_CHECK(output_height >= 0 && output_width >= 0, "transforms: the output size is {}x{}, must not be negative",
-           output_height, output_width);
+  TR_CHECK(output_height >= 0 && output_width >= 0,
+           "transforms: the output size is {}x{}, must not be negative", output_height,
+           output_width);
   TR_CHECK(transforms.size() <= data::kMaxSteps, "transforms: {} steps, at most {} are possible",
            transforms.size(), data::kMaxSteps);
   for (std::size_t i = 0; i < transforms.size(); ++i) {
@@ -187,7 +196,8 @@ std::string TransformChain::str() const {
   std::string text;
   for (const Transform& t : transforms) text += to_string(t) + ", ";
   text += to_string(normalization);
-  if (output_height > 0 || output_width > 0) text += fmt::format(" -> {}x{}", output_height, output_width);
+  if (output_height > 0 || output_width > 0)
+    text += fmt::format(" -> {}x{}", output_height, output_width);
   return text;
 }
 

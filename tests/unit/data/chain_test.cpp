@@ -60,8 +60,10 @@ TEST(PixelChainTest, IsItsStepsOneAfterTheOther) {
     const auto got = run_chain<float>(prepared, image, sample);
     for (int y = 0; y < 28; ++y) {
       for (int x = 0; x < 28; ++x) {
-        const bool erased = y >= rect.top && y < rect.top + rect.height && x >= rect.left && x < rect.left + rect.width;
-        const float expected = erased ? 0.0f : (float(test::at(now, y, x, 0)) / 255.0f - 0.1307f) / 0.3081f;
+        const bool erased = y >= rect.top && y < rect.top + rect.height && x >= rect.left &&
+                            x < rect.left + rect.width;
+        const float expected =
+            erased ? 0.0f : (float(test::at(now, y, x, 0)) / 255.0f - 0.1307f) / 0.3081f;
         ASSERT_EQ(got[std::size_t(28 * y + x)], expected) << sample << ' ' << y << ' ' << x;
       }
     }
@@ -102,7 +104,9 @@ TEST(FusedNormalizationTest, HalfTypesAreTheRoundedTable) {
 }
 
 TEST(FusedNormalizationTest, PresetsAndCustomValues) {
-  const auto last = [](Normalization norm, int channels) { return channel_norms(norm, channels).back(); };
+  const auto last = [](Normalization norm, int channels) {
+    return channel_norms(norm, channels).back();
+  };
   EXPECT_EQ(last(NormMode::NO_NORM, 4).mean, 0.0f);
   EXPECT_EQ(last(NormMode::NO_NORM, 4).std, 1.0f);
   EXPECT_EQ(last(NormMode::MNIST, 1).std, 0.3081f);
@@ -111,7 +115,8 @@ TEST(FusedNormalizationTest, PresetsAndCustomValues) {
   EXPECT_EQ(last(NormMode::MLPERF, 3).mean, 103.94f / 255.0f);
   EXPECT_EQ(last(NormMode::MLPERF, 3).std, 1.0f / 255.0f);
   EXPECT_EQ(last(Normalization({0.1f, 0.2f}, {0.3f, 0.4f}), 2).std, 0.4f);
-  EXPECT_TRUE(throws<InvalidArgument>([&] { last(NormMode::IMAGENET, 1); }, "IMAGENET has 3 channels, the images have 1"));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { last(NormMode::IMAGENET, 1); },
+                                      "IMAGENET has 3 channels, the images have 1"));
 }
 
 TEST(TransformChainTest, KnowsItsShapeAndText) {
@@ -119,17 +124,21 @@ TEST(TransformChainTest, KnowsItsShapeAndText) {
   EXPECT_EQ(chain.output_shape({28, 28, 1}), (Shape{28, 28, 1}));
   EXPECT_TRUE(chain.is_random());
   EXPECT_FALSE(TransformChain{.transforms = {Pad(1)}}.is_random());
-  EXPECT_EQ(chain.str(), "Pad(2, fill=0, CONSTANT), RandomCrop(28), RandomRotation(20, fill=0), RandomScale(0.8, 1.2), "
-                         "RandomErasing(0.5, scale=[0.02, 0.33], ratio=[0.3, 3.3]), Normalize(MNIST) -> 28x28");
+  EXPECT_EQ(chain.str(),
+            "Pad(2, fill=0, CONSTANT), RandomCrop(28), RandomRotation(20, fill=0), "
+            "RandomScale(0.8, 1.2), "
+            "RandomErasing(0.5, scale=[0.02, 0.33], ratio=[0.3, 3.3]), Normalize(MNIST) -> 28x28");
 }
 
 TEST(TransformChainTest, TheArticlesSecondChainIsDeclaredAndRefusedByName) {
-  const TransformChain chain{
-      .transforms = {RandomResizedCrop(224, 0.08f, 1.0f), RandomHorizontalFlip(), ColorJitter(0.2f, 0.2f, 0.2f, 0.1f),
-                     RandomErasing(0.25f, {0.02f, 0.33f}, {0.3f, 3.3f})}};
+  const TransformChain chain{.transforms = {RandomResizedCrop(224, 0.08f, 1.0f),
+                                            RandomHorizontalFlip(),
+                                            ColorJitter(0.2f, 0.2f, 0.2f, 0.1f),
+                                            RandomErasing(0.25f, {0.02f, 0.33f}, {0.3f, 3.3f})}};
   EXPECT_TRUE(throws<Unsupported>([&] { chain.validate(); }, "RandomResizedCrop(224"));
   const TransformChain val{.transforms = {Resize(256), CenterCrop(224)}};
-  EXPECT_TRUE(throws<Unsupported>([&] { val.validate(); }, "Resize(256): this transform has no kernel"));
+  EXPECT_TRUE(
+      throws<Unsupported>([&] { val.validate(); }, "Resize(256): this transform has no kernel"));
 }
 
 struct BadChain {
@@ -146,9 +155,11 @@ TEST_P(BadTransformTest, IsRefusedWithItsValue) {
 INSTANTIATE_TEST_SUITE_P(
     Values, BadTransformTest,
     testing::Values(BadChain{Pad(-1), "padding is -1"}, BadChain{Pad(1, 256), "fill is 256"},
-                    BadChain{RandomCrop(0), "size is 0"}, BadChain{RandomRotation(-5.0f), "degrees is -5"},
+                    BadChain{RandomCrop(0), "size is 0"},
+                    BadChain{RandomRotation(-5.0f), "degrees is -5"},
                     BadChain{RandomRotation(std::nanf("")), "degrees is nan"},
-                    BadChain{RandomScale(1.2f, 0.8f), "[1.2, 0.8]"}, BadChain{RandomErasing(1.5f), "p is 1.5"},
+                    BadChain{RandomScale(1.2f, 0.8f), "[1.2, 0.8]"},
+                    BadChain{RandomErasing(1.5f), "p is 1.5"},
                     BadChain{RandomErasing(0.5f, {0.5f, 0.2f}), "scale is [0.5, 0.2]"},
                     BadChain{RandomErasing(0.5f, {0.1f, 0.2f}, {0, 1}), "ratio is [0, 1]"},
                     BadChain{ColorJitter(0, 0, 0, 0.7f), "hue is 0.7"}));
@@ -156,17 +167,30 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(TransformChainTest, RefusesWhatDoesNotFitTogether) {
   TransformChain chain = article_chain();
   std::swap(chain.transforms[3], chain.transforms[4]);
-  EXPECT_TRUE(throws<InvalidArgument>([&] { chain.validate(); }, "step 4 of 5, must be the last one"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { chain.validate(); }, "step 4 of 5, must be the last one"));
   chain = article_chain();
   chain.output_height = 32;
-  EXPECT_TRUE(throws<InvalidArgument>([&] { chain.output_shape({28, 28, 1}); }, "into 28x28, expected 32x28"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        chain.output_shape({28, 28, 1});
+      },
+      "into 28x28, expected 32x28"));
   EXPECT_TRUE(throws<InvalidArgument>([&] { chain.output_shape({28, 28}); }, "expected [H, W, C]"));
   chain = article_chain();
-  EXPECT_TRUE(throws<InvalidArgument>([&] { chain.output_shape({28, 28, 3}); }, "MNIST has 1 channels"));
   EXPECT_TRUE(throws<InvalidArgument>(
-      [] { TransformChain{.transforms = {Pad(4, 0, PadMode::REFLECT)}}.output_shape({4, 4, 1}); }, "must be at most 3"));
+      [&] {
+        chain.output_shape({28, 28, 3});
+      },
+      "MNIST has 1 channels"));
   EXPECT_TRUE(throws<InvalidArgument>(
-      [] { TransformChain{.normalization = Normalization({0.5f}, {0.0f})}.validate(); }, "standard deviation is 0"));
+      [] {
+        TransformChain{.transforms = {Pad(4, 0, PadMode::REFLECT)}}.output_shape({4, 4, 1});
+      },
+      "must be at most 3"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { TransformChain{.normalization = Normalization({0.5f}, {0.0f})}.validate(); },
+      "standard deviation is 0"));
 }
 
 }  // namespace

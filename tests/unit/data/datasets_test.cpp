@@ -18,8 +18,10 @@ namespace {
 using test::throws;
 
 TEST(DatasetsTest, UnknownNamesGetTheNearest) {
-  EXPECT_TRUE(throws<InvalidArgument>([] { open_dataset("mnits", "."); }, "did you mean \"mnist\"?"));
-  EXPECT_TRUE(throws<InvalidArgument>([] { data::check_dataset("imagnet", "."); }, "did you mean \"imagenet\"?"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { open_dataset("mnits", "."); }, "did you mean \"mnist\"?"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { data::check_dataset("imagnet", "."); },
+                                      "did you mean \"imagenet\"?"));
 }
 
 TEST(DatasetsTest, KnownButUnreadableSetsAreNamed) {
@@ -36,7 +38,8 @@ TEST(DatasetsTest, TraitsAreKnownWithoutFiles) {
 }
 
 TEST(DatasetsTest, ProceduralNeedsNoFolder) {
-  const DatasetPair pair = open_dataset("procedural", "", {.num_train = 30, .num_val = 20, .seed = 4});
+  const DatasetPair pair =
+      open_dataset("procedural", "", {.num_train = 30, .num_val = 20, .seed = 4});
   EXPECT_EQ(pair.train->num_samples(), 30);
   EXPECT_EQ(pair.val->num_samples(), 20);
   EXPECT_EQ(pair.train->name(), "procedural");
@@ -78,10 +81,22 @@ TEST(TensorDatasetTest, SharesFieldsByName) {
 TEST(TensorDatasetTest, RefusesWhatDoesNotFit) {
   const Tensor x = Tensor::zeros({5, 3}), y = Tensor::zeros({4}, DType::INT32);
   EXPECT_TRUE(throws<InvalidArgument>([] { make_tensor_dataset({}); }, "there are no fields"));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { make_tensor_dataset({{"image", x}, {"label", y}}); }, "\"label\" has 4 samples"));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { make_tensor_dataset({{"a", x}, {"a", x}}); }, "two fields are named \"a\""));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        make_tensor_dataset({{"image", x}, {"label", y}});
+      },
+      "\"label\" has 4 samples"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        make_tensor_dataset({{"a", x}, {"a", x}});
+      },
+      "two fields are named \"a\""));
   const Tensor wrong = Tensor::from({2}, std::vector<std::int32_t>{1, 10});
-  EXPECT_TRUE(throws<DataError>([&] { make_tensor_dataset({{"label", wrong}}, 10); }, "label 10 of sample 1"));
+  EXPECT_TRUE(throws<DataError>(
+      [&] {
+        make_tensor_dataset({{"label", wrong}}, 10);
+      },
+      "label 10 of sample 1"));
 }
 
 TEST(IdxTest, AGzipThatClaimsTooMuchIsRefusedBeforeAllocating) {
@@ -90,13 +105,15 @@ TEST(IdxTest, AGzipThatClaimsTooMuchIsRefusedBeforeAllocating) {
   std::string gz("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x14\0\xeb\xff", 15);
   gz += header + std::string(4 + 8, '\0');
   const auto bytes = std::as_bytes(std::span(gz.data(), gz.size()));
-  EXPECT_TRUE(throws<DataError>([&] { data::parse_idx(bytes, data::IdxKind::IMAGES, "bomb"); }, "says 4294967295 images"));
+  EXPECT_TRUE(throws<DataError>([&] { data::parse_idx(bytes, data::IdxKind::IMAGES, "bomb"); },
+                                "says 4294967295 images"));
 }
 
 TEST(IdxTest, SidesOfZeroAreRefused) {
   const std::string header("\0\0\x08\x03\0\0\0\x02\0\0\0\x1c\0\0\0\0", 16);
   const auto bytes = std::as_bytes(std::span(header.data(), header.size()));
-  EXPECT_TRUE(throws<DataError>([&] { data::parse_idx(bytes, data::IdxKind::IMAGES, "flat"); }, "images of 28x0"));
+  EXPECT_TRUE(throws<DataError>([&] { data::parse_idx(bytes, data::IdxKind::IMAGES, "flat"); },
+                                "images of 28x0"));
 }
 
 }  // namespace

@@ -84,7 +84,11 @@ TEST_F(DownloadTest, ABadHashLeadsToTheNextMirror) {
 }
 
 TEST_F(DownloadTest, ABadHashEverywhereLeavesNoFile) {
-  EXPECT_TRUE(throws<DataError>([&] { fetch({"bad", "bad"}); }, "expected " + file_.payload_sha256));
+  EXPECT_TRUE(throws<DataError>(
+      [&] {
+        fetch({"bad", "bad"});
+      },
+      "expected " + file_.payload_sha256));
   EXPECT_FALSE(std::filesystem::exists(folder_.path("sub/file")));
 }
 
@@ -135,8 +139,10 @@ TEST_F(DownloadTest, EveryMirrorsReasonIsTold) {
 }
 
 TEST_F(DownloadTest, NobodyListeningIsAnError) {
-  const DownloadOptions options{.mirrors = {"http://127.0.0.1:9/"}, .connect_timeout_s = 2, .tries_per_mirror = 1};
-  EXPECT_TRUE(throws<DataError>([&] { download_file(file_, folder_.path(), options); }, "127.0.0.1:9"));
+  const DownloadOptions options{
+      .mirrors = {"http://127.0.0.1:9/"}, .connect_timeout_s = 2, .tries_per_mirror = 1};
+  EXPECT_TRUE(
+      throws<DataError>([&] { download_file(file_, folder_.path(), options); }, "127.0.0.1:9"));
 }
 
 TEST_F(DownloadTest, AnUnwritableFolderIsAnError) {
@@ -148,7 +154,8 @@ TEST_F(DownloadTest, AnUnwritableFolderIsAnError) {
 TEST_F(DownloadTest, GzipWrappersMayDiffer) {
   for (const int level : {1, 9}) {
     const LoopbackServer server(gzipped(body_, level));
-    download_file({"file" + std::to_string(level), file_.payload_sha256}, folder_.path(), {.mirrors = {server.url("good")}});
+    download_file({"file" + std::to_string(level), file_.payload_sha256}, folder_.path(),
+                  {.mirrors = {server.url("good")}});
     EXPECT_EQ(read_text(folder_.path("file" + std::to_string(level))), gzipped(body_, level));
   }
 }
@@ -156,7 +163,8 @@ TEST_F(DownloadTest, GzipWrappersMayDiffer) {
 TEST(MnistDownloadTest, ListsTwoHttpsMirrors) {
   const DownloadOptions options = mnist_download_options();
   ASSERT_EQ(options.mirrors.size(), 2u);
-  for (const std::string& mirror : options.mirrors) EXPECT_TRUE(mirror.starts_with("https://")) << mirror;
+  for (const std::string& mirror : options.mirrors)
+    EXPECT_TRUE(mirror.starts_with("https://")) << mirror;
 }
 
 }  // namespace

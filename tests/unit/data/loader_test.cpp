@@ -38,12 +38,16 @@ std::function<std::optional<StreamPhase>(std::int64_t)> epochs(std::int64_t coun
 LoaderConfig small_config(int workers) {
   LoaderConfig config;
   config.train = {.dataset = digits("train", 530),
-                  .transforms = {.transforms = {Pad(2), RandomCrop(28), RandomRotation(20.0f), RandomScale(0.8f, 1.2f),
-                                                RandomErasing(0.5f)},
+                  .transforms = {.transforms = {Pad(2), RandomCrop(28), RandomRotation(20.0f),
+                                                RandomScale(0.8f, 1.2f), RandomErasing(0.5f)},
                                  .normalization = NormMode::MNIST},
-                  .batch_size = 20, .global_batch = 40, .shuffle = true};
-  config.val = {.dataset = digits("val", 110), .transforms = {.normalization = NormMode::MNIST},
-                .batch_size = 25, .global_batch = 25};
+                  .batch_size = 20,
+                  .global_batch = 40,
+                  .shuffle = true};
+  config.val = {.dataset = digits("val", 110),
+                .transforms = {.normalization = NormMode::MNIST},
+                .batch_size = 25,
+                .global_batch = 25};
   config.seed = 5;
   config.num_workers = workers;
   return config;
@@ -53,9 +57,10 @@ LoaderConfig small_config(int workers) {
 std::string digest(const Batch& b) {
   Sha256 hash;
   hash.update(std::to_string(int(b.phase.split)) + ' ' + std::to_string(b.phase.epoch) + ' ' +
-              std::to_string(b.phase_index) + ' ' + std::to_string(b.step) + ' ' + std::to_string(b.micro) + ' ' +
-              std::to_string(b.size) + ' ' + std::to_string(b.global_size) + ' ' + std::to_string(b.sample_offset) +
-              ' ' + std::to_string(b.last_in_phase));
+              std::to_string(b.phase_index) + ' ' + std::to_string(b.step) + ' ' +
+              std::to_string(b.micro) + ' ' + std::to_string(b.size) + ' ' +
+              std::to_string(b.global_size) + ' ' + std::to_string(b.sample_offset) + ' ' +
+              std::to_string(b.last_in_phase));
   hash.update({static_cast<const std::byte*>(b.fields.at("image")), std::size_t(b.size) * 784 * 4});
   hash.update({static_cast<const std::byte*>(b.fields.at("label")), std::size_t(b.size) * 4});
   return hash.hex();
@@ -92,13 +97,21 @@ TEST(LoaderTest, BytesDoNotDependOnWorkersOrSlots) {
 TEST(LoaderTest, ResumesAtAnyPhaseAndStep) {
   Loader whole(small_config(2), epochs(2));
   const auto expected = stream_of(whole);
-  for (const auto& [phase, step, skipped] :
-       {std::tuple{0, 7, 14}, {0, 14, 28}, {1, 0, 28}, {1, 3, 31}, {2, 0, 33}, {3, 4, 65}, {3, 5, 66}, {4, 0, 66}}) {
+  for (const auto& [phase, step, skipped] : {std::tuple{0, 7, 14},
+                                             {0, 14, 28},
+                                             {1, 0, 28},
+                                             {1, 3, 31},
+                                             {2, 0, 33},
+                                             {3, 4, 65},
+                                             {3, 5, 66},
+                                             {4, 0, 66}}) {
     Loader loader(small_config(3), epochs(2), phase, step);
-    EXPECT_EQ(stream_of(loader), std::vector<std::string>(expected.begin() + skipped, expected.end()))
+    EXPECT_EQ(stream_of(loader),
+              std::vector<std::string>(expected.begin() + skipped, expected.end()))
         << "phase " << phase << ", step " << step;
   }
-  EXPECT_TRUE(throws<InvalidArgument>([] { Loader(small_config(1), epochs(2), 1, 6); }, "which has 5 steps"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Loader(small_config(1), epochs(2), 1, 6); },
+                                      "which has 5 steps"));
 }
 
 TEST(LoaderTest, EveryPassGivesEverySampleOnce) {
@@ -110,14 +123,18 @@ TEST(LoaderTest, EveryPassGivesEverySampleOnce) {
     ids.data<std::int32_t>()[i] = std::int32_t(i);
   }
   LoaderConfig config;
-  config.train = {.dataset = make_tensor_dataset({{"image", images}, {"label", ids}}), .batch_size = 8,
-                  .global_batch = 48, .shuffle = true};
+  config.train = {.dataset = make_tensor_dataset({{"image", images}, {"label", ids}}),
+                  .batch_size = 8,
+                  .global_batch = 48,
+                  .shuffle = true};
   config.num_workers = 3;
   config.world_size = 3;
   std::multiset<std::int32_t> seen;
   std::int64_t last_global = 0;
   for (config.rank = 0; config.rank < 3; ++config.rank) {
-    Loader loader(config, [](std::int64_t i) { return i == 0 ? std::optional(StreamPhase{}) : std::nullopt; });
+    Loader loader(config, [](std::int64_t i) {
+      return i == 0 ? std::optional(StreamPhase{}) : std::nullopt;
+    });
     EXPECT_EQ(loader.num_steps(Split::TRAIN), 3);
     EXPECT_EQ(loader.num_steps(Split::VAL), 0);
     while (const Batch* b = loader.next()) {
@@ -146,19 +163,22 @@ TEST(LoaderTest, CachedValidationGivesTheSameBytes) {
   EXPECT_EQ(stream_of(cached), expected);
   EXPECT_EQ(cached.memory_bytes() - plain_bytes, 110 * (784 * 4 + 4));
   config.train.cache_processed = true;
-  EXPECT_TRUE(throws<InvalidArgument>([&] { Loader(config, epochs(1)); }, "deterministic transforms only"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { Loader(config, epochs(1)); }, "deterministic transforms only"));
 }
 
 /// Reads slowly; one sample may be bad.
 class OddDataset final : public Dataset {
  public:
-  OddDataset(std::int64_t n, std::int64_t bad, int delay_us) : n_(n), bad_(bad), delay_us_(delay_us) {}
+  OddDataset(std::int64_t n, std::int64_t bad, int delay_us)
+      : n_(n), bad_(bad), delay_us_(delay_us) {}
   std::int64_t num_samples() const override { return n_; }
   std::vector<Field> fields() const override { return {{"label", {Shape{}, DType::INT32}}}; }
   void read(std::int64_t id, std::span<std::byte* const> out) const override {
     ++reads;
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
-    if (id == bad_ || id == bad_ + 1) throw DataError("sample " + std::to_string(id) + " is damaged");
+    if (id == bad_ || id == bad_ + 1)
+      throw DataError("sample " + std::to_string(id) + " is damaged");
     const std::int32_t value = std::int32_t(id);
     std::memcpy(out[0], &value, 4);
   }
@@ -193,7 +213,8 @@ TEST(LoaderTest, WorkersStopWhenTheSlotsAreFull) {
   const auto dataset = std::make_shared<OddDataset>(1000, -10, 0);
   Loader loader(odd_config(dataset, 3), endless);
   const Batch* first = loader.next();
-  for (int i = 0; i < 100 && dataset->reads < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 100 && dataset->reads < 30; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_EQ(dataset->reads, 30);  // three slots of ten samples
   loader.release(*first);
@@ -212,7 +233,8 @@ TEST(LoaderTest, StopsAtAnyMoment) {
       loader.release(*batch);
     }
     if ((draw.v[2] & 1u) != 0 && batches > 0) loader.next();  // one still out
-    for (std::uint32_t spin = uniform_below(draw.v[3], 2000); spin > 0; --spin) std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::uint32_t spin = uniform_below(draw.v[3], 2000); spin > 0; --spin)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 }
 
@@ -220,7 +242,7 @@ TEST(LoaderTest, SlowSetsAreWaitedForAndCounted) {
   Loader loader(odd_config(std::make_shared<OddDataset>(40, -10, 300), 2), endless);
   for (int i = 0; i < 8; ++i) loader.release(*loader.next());
   const LoaderStats stats = loader.stats();
-  EXPECT_GT(stats.wait_ms, 3.0);   // 80 samples of 0.3 ms on two workers, less what was ahead
+  EXPECT_GT(stats.wait_ms, 3.0);  // 80 samples of 0.3 ms on two workers, less what was ahead
   EXPECT_GE(stats.read_ms, 80 * 0.3);
   EXPECT_GE(stats.samples, 80);
   EXPECT_LT(loader.stats().read_ms, stats.read_ms);  // since the last call
@@ -250,7 +272,8 @@ TEST(LoaderTest, FullMemoryReadsEverySampleOnce) {
 
 TEST(LoaderTest, RefusesWrongUse) {
   LoaderConfig config = small_config(1);
-  EXPECT_TRUE(throws<InvalidArgument>([] { Loader(LoaderConfig{}, endless); }, "neither a training nor a validation set"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Loader(LoaderConfig{}, endless); },
+                                      "neither a training nor a validation set"));
   LoaderConfig slots = config;
   slots.num_slots = 1;
   EXPECT_TRUE(throws<InvalidArgument>([&] { Loader(slots, endless); }, "num_slots is 1"));
@@ -259,10 +282,14 @@ TEST(LoaderTest, RefusesWrongUse) {
   EXPECT_TRUE(throws<InvalidArgument>([&] { Loader(workers, endless); }, "num_workers is -2"));
   LoaderConfig no_val = config;
   no_val.val.dataset = nullptr;
-  EXPECT_TRUE(throws<InvalidArgument>([&] { Loader loader(no_val, epochs(1), 1, 0); }, "phase 1 is a validation pass"));
-  Loader meets_it(no_val, epochs(1));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { while (const Batch* b = meets_it.next()) meets_it.release(*b); },
+  EXPECT_TRUE(throws<InvalidArgument>([&] { Loader loader(no_val, epochs(1), 1, 0); },
                                       "phase 1 is a validation pass"));
+  Loader meets_it(no_val, epochs(1));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        while (const Batch* b = meets_it.next()) meets_it.release(*b);
+      },
+      "phase 1 is a validation pass"));
   Loader loader(config, endless);
   const Batch* first = loader.next();
   const Batch* second = loader.next();

@@ -14,8 +14,8 @@
 
 namespace tr::test {
 
-/// An HTTP server on 127.0.0.1 that serves one body under several kinds of misbehaviour. The first part of the
-/// path picks one:
+/// An HTTP server on 127.0.0.1 that serves one body under several kinds of misbehaviour. The first
+/// part of the path picks one:
 ///   /good/     the body, by Range too          /missing/  404
 ///   /bad/      a body of the same length, one byte off
 ///   /cut/      closes after half of it, once; resumes after that
@@ -45,7 +45,9 @@ class LoopbackServer {
   LoopbackServer(const LoopbackServer&) = delete;
   LoopbackServer& operator=(const LoopbackServer&) = delete;
 
-  std::string url(const std::string& kind) const { return "http://127.0.0.1:" + std::to_string(port_) + "/" + kind; }
+  std::string url(const std::string& kind) const {
+    return "http://127.0.0.1:" + std::to_string(port_) + "/" + kind;
+  }
   /// "/cut/file 500": path and first byte of every request.
   std::vector<std::string> requests() const {
     const std::lock_guard lock(mutex_);
@@ -72,7 +74,8 @@ class LoopbackServer {
     }
     const std::string path = request.substr(4, request.find(' ', 4) - 4);
     const std::size_t range = request.find("Range: bytes=");
-    const std::size_t start = range == std::string::npos ? 0 : std::stoull(request.substr(range + 13));
+    const std::size_t start =
+        range == std::string::npos ? 0 : std::stoull(request.substr(range + 13));
     int times = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -89,14 +92,18 @@ class LoopbackServer {
     }
     if (kind == "norange") start = 0;
     if (start >= body_.size()) {
-      send_text(client, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+      send_text(
+          client,
+          "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
       return;
     }
     std::string body = body_.substr(start);
     if (kind == "bad") body[body.size() / 2] = char(body[body.size() / 2] ^ 1);
-    std::string head = start > 0 ? "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(start) + "-" +
-                                       std::to_string(body_.size() - 1) + "/" + std::to_string(body_.size()) + "\r\n"
-                                 : "HTTP/1.1 200 OK\r\n";
+    std::string head = start > 0
+                           ? "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " +
+                                 std::to_string(start) + "-" + std::to_string(body_.size() - 1) +
+                                 "/" + std::to_string(body_.size()) + "\r\n"
+                           : "HTTP/1.1 200 OK\r\n";
     head += "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n";
     const bool broken = kind == "stall" || ((kind == "cut" || kind == "norange") && times == 1);
     send_text(client, head + (broken ? body.substr(0, body.size() / 2) : body));

@@ -29,7 +29,8 @@ inline Image random_image(data::ImageShape shape, std::uint64_t seed) {
 }
 
 /// `image` through `step`, in buffers of exactly the promised sizes.
-inline Image run_step(const data::PixelStep& step, const Image& image, const pixel::StepDraws& draws) {
+inline Image run_step(const data::PixelStep& step, const Image& image,
+                      const pixel::StepDraws& draws) {
   std::vector<std::uint8_t> src(image.pixels);
   src.resize(src.size() + data::kImageSlack, 0xAB);
   std::vector<std::uint8_t> dst(step.out().num_bytes() + data::kImageSlack, 0xCD);

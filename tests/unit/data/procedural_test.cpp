@@ -46,7 +46,8 @@ TEST(ProceduralDigitsTest, ASampleDependsOnItsAddressAlone) {
 // Frozen (docs/determinism.md).
 TEST(ProceduralDigitsTest, GoldenBytes) {
   const Digits d = read_all(*make_procedural_digits("train", 200, 0));
-  EXPECT_EQ(sha256_hex(std::as_bytes(std::span(d.pixels))), "965f2c23eec2e4f291b72e6df135d09856e9a2d0a5a4c1a112a9b99758ac725e");
+  EXPECT_EQ(sha256_hex(std::as_bytes(std::span(d.pixels))),
+            "965f2c23eec2e4f291b72e6df135d09856e9a2d0a5a4c1a112a9b99758ac725e");
   const std::vector<std::int32_t> first(d.labels.begin(), d.labels.begin() + 10);
   EXPECT_EQ(first, (std::vector<std::int32_t>{1, 0, 3, 4, 8, 9, 6, 2, 5, 7}));
 }
@@ -61,7 +62,8 @@ TEST(ProceduralDigitsTest, EveryRunOfTenHasEveryDigit) {
 }
 
 TEST(ProceduralDigitsTest, RefusesBadArguments) {
-  EXPECT_TRUE(throws<InvalidArgument>([] { make_procedural_digits("test", 10); }, "split is \"test\""));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { make_procedural_digits("test", 10); }, "split is \"test\""));
   EXPECT_TRUE(throws<InvalidArgument>([] { make_procedural_digits("train", 0); }, "n is 0"));
 }
 

@@ -62,10 +62,12 @@ TEST(PermutationTest, GoldenOrders) {
   EXPECT_EQ(full_order(10, 0, 0, 1), (Order{6, 8, 5, 1, 7, 9, 4, 3, 2, 0}));
   EXPECT_EQ(full_order(10, 123, 0, 0), (Order{0, 4, 3, 6, 9, 5, 7, 2, 8, 1}));
   const Order mnist = full_order(60000, 123, 4, 0);
-  EXPECT_EQ(Order(mnist.begin(), mnist.begin() + 8), (Order{19464, 17295, 6583, 42260, 55315, 7451, 6193, 29712}));
+  EXPECT_EQ(Order(mnist.begin(), mnist.begin() + 8),
+            (Order{19464, 17295, 6583, 42260, 55315, 7451, 6193, 29712}));
 }
 
-// Pearson's statistic over all (place, sample) pairs; its mean is (n - 1)^2, its deviation sqrt(2) (n - 1).
+// Pearson's statistic over all (place, sample) pairs; its mean is (n - 1)^2, its deviation sqrt(2)
+// (n - 1).
 TEST(PermutationTest, EverySampleStandsAnywhere) {
   constexpr std::uint64_t kSize = 23;
   constexpr int kEpochs = 4000;
@@ -104,9 +106,14 @@ TEST_P(SamplerTest, NoSampleIsLostOrDoubledOverRanks) {
   std::vector<int> seen(std::size_t(c.num_samples));
   std::int64_t valid = 0;
   for (int rank = 0; rank < c.world_size; ++rank) {
-    const Sampler sampler({.num_samples = c.num_samples, .batch_size = c.batch_size, .global_batch = global,
-                           .rank = rank, .world_size = c.world_size, .shuffle = true,
-                           .drop_last = c.drop_last, .seed = 3});
+    const Sampler sampler({.num_samples = c.num_samples,
+                           .batch_size = c.batch_size,
+                           .global_batch = global,
+                           .rank = rank,
+                           .world_size = c.world_size,
+                           .shuffle = true,
+                           .drop_last = c.drop_last,
+                           .seed = 3});
     ASSERT_EQ(sampler.num_micro(), c.num_micro);
     const Permutation order = sampler.order(6);
     for (std::int64_t step = 0; step < sampler.num_steps(); ++step) {
@@ -130,11 +137,12 @@ TEST_P(SamplerTest, NoSampleIsLostOrDoubledOverRanks) {
   EXPECT_EQ(total, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Splits, SamplerTest,
-                         testing::Values(SplitCase{10, 3, 1, 1, false}, SplitCase{10, 3, 1, 1, true},
-                                         SplitCase{1, 8, 4, 2, false}, SplitCase{103, 4, 3, 2, false},
-                                         SplitCase{103, 4, 3, 2, true}, SplitCase{96, 4, 3, 2, false},
-                                         SplitCase{60000, 200, 1, 1, false}, SplitCase{7, 7, 1, 1, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Splits, SamplerTest,
+    testing::Values(SplitCase{10, 3, 1, 1, false}, SplitCase{10, 3, 1, 1, true},
+                    SplitCase{1, 8, 4, 2, false}, SplitCase{103, 4, 3, 2, false},
+                    SplitCase{103, 4, 3, 2, true}, SplitCase{96, 4, 3, 2, false},
+                    SplitCase{60000, 200, 1, 1, false}, SplitCase{7, 7, 1, 1, true}));
 
 TEST(SamplerTest, WithoutShuffleKeepsTheOrder) {
   const Sampler sampler({.num_samples = 9, .batch_size = 4, .global_batch = 4});
@@ -146,11 +154,19 @@ TEST(SamplerTest, WithoutShuffleKeepsTheOrder) {
 TEST(SamplerTest, RefusesWhatCannotWork) {
   const auto make = [](SamplerConfig config) { return [config] { Sampler{config}; }; };
   EXPECT_TRUE(throws<InvalidArgument>(make({.num_samples = 0}), "0 samples"));
-  EXPECT_TRUE(throws<InvalidArgument>(make({.num_samples = 5, .batch_size = 0}), "batch_size is 0"));
-  EXPECT_TRUE(throws<InvalidArgument>(make({.num_samples = 5, .batch_size = 2, .global_batch = 3}), "global_batch is 3"));
-  EXPECT_TRUE(throws<InvalidArgument>(make({.num_samples = 5, .rank = 2, .world_size = 2, }), "rank 2"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>(make({.num_samples = 5, .batch_size = 0}), "batch_size is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>(make({.num_samples = 5, .batch_size = 2, .global_batch = 3}),
+                                      "global_batch is 3"));
+  EXPECT_TRUE(throws<InvalidArgument>(make({
+                                          .num_samples = 5,
+                                          .rank = 2,
+                                          .world_size = 2,
+                                      }),
+                                      "rank 2"));
   EXPECT_TRUE(throws<InvalidArgument>(
-      make({.num_samples = 5, .batch_size = 8, .global_batch = 8, .drop_last = true}), "drop_last leaves no batch"));
+      make({.num_samples = 5, .batch_size = 8, .global_batch = 8, .drop_last = true}),
+      "drop_last leaves no batch"));
 }
 
 }  // namespace

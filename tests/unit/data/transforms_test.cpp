@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each pixel step against a reference that follows its definition pixel by pixel, in double where it rounds.
+// Each pixel step against a reference that follows its definition pixel by pixel, in double where
+// it rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +34,8 @@ TEST(PadTest, EveryModeTakesTheRightPixel) {
     if (i < 0) return -i - edge;
     return i >= side ? 2 * side - 2 - i + edge : i;
   };
-  for (const PadMode mode : {PadMode::CONSTANT, PadMode::EDGE, PadMode::REFLECT, PadMode::SYMMETRIC}) {
+  for (const PadMode mode :
+       {PadMode::CONSTANT, PadMode::EDGE, PadMode::REFLECT, PadMode::SYMMETRIC}) {
     const Image padded = run_step(*make_step(Pad(3, 9, mode), image.shape), image, draws_of(0));
     ASSERT_EQ(padded.shape.height, 10);
     ASSERT_EQ(padded.shape.width, 11);
@@ -41,9 +43,11 @@ TEST(PadTest, EveryModeTakesTheRightPixel) {
       for (int x = -3; x < 8; ++x) {
         const bool inside = y >= 0 && y < 4 && x >= 0 && x < 5;
         int expected = 9;
-        if (mode == PadMode::EDGE) expected = at(image, std::clamp(y, 0, 3), std::clamp(x, 0, 4), 1);
+        if (mode == PadMode::EDGE)
+          expected = at(image, std::clamp(y, 0, 3), std::clamp(x, 0, 4), 1);
         if (mode == PadMode::REFLECT) expected = at(image, mirrored(y, 4, 0), mirrored(x, 5, 0), 1);
-        if (mode == PadMode::SYMMETRIC) expected = at(image, mirrored(y, 4, 1), mirrored(x, 5, 1), 1);
+        if (mode == PadMode::SYMMETRIC)
+          expected = at(image, mirrored(y, 4, 1), mirrored(x, 5, 1), 1);
         if (inside) expected = at(image, y, x, 1);
         ASSERT_EQ(at(padded, y + 3, x + 3, 1), expected) << y << ' ' << x;
       }
@@ -58,7 +62,8 @@ TEST(RandomCropTest, IsTheDrawnWindow) {
     const auto window = pixel::draw_crop(draws_of(sample), 9, 11, 6, 6);
     const Image cut = run_step(*step, image, draws_of(sample));
     for (int y = 0; y < 6; ++y) {
-      for (int x = 0; x < 6; ++x) ASSERT_EQ(at(cut, y, x, 2), at(image, y + window.top, x + window.left, 2));
+      for (int x = 0; x < 6; ++x)
+        ASSERT_EQ(at(cut, y, x, 2), at(image, y + window.top, x + window.left, 2));
     }
   }
 }
@@ -84,18 +89,21 @@ TEST(RandomCropTest, SmallImagesGetAMarginOfZeros) {
   EXPECT_EQ(at(cut, 3, 2, 0), at(image, 1, 2 + window.left, 0));
 }
 
-/// Bilinear in double; outside the image is `fill`.
-double rotated(const Image& image, double degrees, int fill, int y, int x, int c) {
-  const double radians = degrees * M_PI / 180, cx = (image.shape.width - 1) / 2.0, cy = (image.shape.height - 1) / 2.0;
+/// Bilinear in double; outside the image is 77.
+double rotated(const Image& image, double degrees, int y, int x, int c) {
+  constexpr int kFill = 77;
+  const double radians = degrees * M_PI / 180, cx = (image.shape.width - 1) / 2.0,
+               cy = (image.shape.height - 1) / 2.0;
   const double sx = std::cos(radians) * (x - cx) - std::sin(radians) * (y - cy) + cx;
   const double sy = std::sin(radians) * (x - cx) + std::cos(radians) * (y - cy) + cy;
   const int x0 = int(std::floor(sx)), y0 = int(std::floor(sy));
   const double fx = sx - x0, fy = sy - y0;
   const auto p = [&](int yy, int xx) {
     const bool inside = yy >= 0 && yy < image.shape.height && xx >= 0 && xx < image.shape.width;
-    return inside ? double(at(image, yy, xx, c)) : double(fill);
+    return inside ? double(at(image, yy, xx, c)) : double(kFill);
   };
-  return (1 - fy) * ((1 - fx) * p(y0, x0) + fx * p(y0, x0 + 1)) + fy * ((1 - fx) * p(y0 + 1, x0) + fx * p(y0 + 1, x0 + 1));
+  return (1 - fy) * ((1 - fx) * p(y0, x0) + fx * p(y0, x0 + 1)) +
+         fy * ((1 - fx) * p(y0 + 1, x0) + fx * p(y0 + 1, x0 + 1));
 }
 
 TEST(RandomRotationTest, MatchesBilinearInDouble) {
@@ -106,11 +114,13 @@ TEST(RandomRotationTest, MatchesBilinearInDouble) {
       for (std::uint64_t sample = 0; sample < 6; ++sample) {
         const float angle = pixel::uniform_between(draws_of(sample).block(0).v[0], -limit, limit);
         const Image got = run_step(*step, image, draws_of(sample));
-        // Weights are cut to 1/256 and coordinates to 2^-17 of a pixel: at most 2 * 255 / 256 of a level a weight.
+        // Weights are cut to 1/256 and coordinates to 2^-17 of a pixel: at most 2 * 255 / 256 of a
+        // level a weight.
         for (int y = 0; y < shape.height; ++y) {
           for (int x = 0; x < shape.width; ++x) {
             for (int c = 0; c < shape.channels; ++c) {
-              ASSERT_NEAR(at(got, y, x, c), rotated(image, angle, 77, y, x, c), 2.6) << angle << ' ' << y << ' ' << x;
+              ASSERT_NEAR(at(got, y, x, c), rotated(image, angle, y, x, c), 2.6)
+                  << angle << ' ' << y << ' ' << x;
             }
           }
         }
@@ -130,34 +140,41 @@ TEST(RandomRotationTest, EqualsItsDefinitionInEveryBit) {
         for (int x = 0; x < shape.width; ++x) {
           const int sx = pixel::rotate_source_x(r, x, y, shape.width, shape.height);
           const int sy = pixel::rotate_source_y(r, x, y, shape.width, shape.height);
-          const int x0 = pixel::rotate_index(sx, shape.width), y0 = pixel::rotate_index(sy, shape.height);
+          const int x0 = pixel::rotate_index(sx, shape.width),
+                    y0 = pixel::rotate_index(sy, shape.height);
           const auto p = [&](int yy, int xx) -> std::uint32_t {
             const bool inside = yy >= 0 && yy < shape.height && xx >= 0 && xx < shape.width;
             return inside ? std::uint32_t(at(image, yy, xx, 0)) : 5u;
           };
-          const std::uint32_t quad = p(y0, x0) | p(y0, x0 + 1) << 8 | p(y0 + 1, x0) << 16 | p(y0 + 1, x0 + 1) << 24;
-          ASSERT_EQ(at(got, y, x, 0), pixel::blend_quad(quad, pixel::rotate_fraction(sx), pixel::rotate_fraction(sy)));
+          const std::uint32_t quad =
+              p(y0, x0) | p(y0, x0 + 1) << 8 | p(y0 + 1, x0) << 16 | p(y0 + 1, x0 + 1) << 24;
+          ASSERT_EQ(at(got, y, x, 0), pixel::blend_quad(quad, pixel::rotate_fraction(sx),
+                                                        pixel::rotate_fraction(sy)));
         }
       }
     }
   }
 }
 
-// torchvision 0.26.0+cu130: rotate(image, -22.5473366, BILINEAR) of a 6x7 image; see tests/unit/data/golden_rotation.py.
+// torchvision 0.26.0+cu130: rotate(image, -22.5473366, BILINEAR) of a 6x7 image; see
+// tests/unit/data/golden_rotation.py.
 TEST(RandomRotationTest, TurnsTheWayTorchvisionDoes) {
   Image image = random_image({6, 7, 1}, 6);
   for (int i = 0; i < 42; ++i) image.pixels[std::size_t(i)] = std::uint8_t(i * 37 % 256);
   const float angle = pixel::uniform_between(draws_of(0).block(0).v[0], -40.0f, 40.0f);
   ASSERT_NEAR(angle, -22.5473366f, 1e-4);
   const Image got = run_step(*make_step(RandomRotation(40.0f), image.shape), image, draws_of(0));
-  const int expected[] = {1, 10, 43, 76, 89, 61, 7, 4, 27, 60, 93, 126, 159, 185, 11, 44, 77, 110, 143, 176, 209, 28, 61, 94, 127, 160, 193, 226, 43, 78, 111, 144, 177, 210, 151, 2, 40, 103, 161, 194, 227, 63};
+  const int expected[] = {1,  10, 43,  76,  89,  61,  7,   4,  27, 60,  93,  126, 159, 185,
+                          11, 44, 77,  110, 143, 176, 209, 28, 61, 94,  127, 160, 193, 226,
+                          43, 78, 111, 144, 177, 210, 151, 2,  40, 103, 161, 194, 227, 63};
   for (int i = 0; i < 42; ++i) EXPECT_NEAR(got.pixels[std::size_t(i)], expected[i], 2) << i;
 }
 
 TEST(RandomRotationTest, ZeroDegreesChangeNothing) {
   for (const ImageShape shape : kShapes) {
     const Image image = random_image(shape, 7);
-    EXPECT_EQ(run_step(*make_step(RandomRotation(0.0f), shape), image, draws_of(1)).pixels, image.pixels);
+    EXPECT_EQ(run_step(*make_step(RandomRotation(0.0f), shape), image, draws_of(1)).pixels,
+              image.pixels);
   }
 }
 
@@ -170,9 +187,12 @@ double scaled(const Image& image, pixel::ScaledSize size, int y, int x, int c) {
     return true;
   };
   double sx = 0, sy = 0;
-  if (!source(y, image.shape.height, size.height, sy) || !source(x, image.shape.width, size.width, sx)) return 0;
+  if (!source(y, image.shape.height, size.height, sy) ||
+      !source(x, image.shape.width, size.width, sx))
+    return 0;
   const int x0 = int(sx), y0 = int(sy);
-  const int x1 = std::min(x0 + 1, image.shape.width - 1), y1 = std::min(y0 + 1, image.shape.height - 1);
+  const int x1 = std::min(x0 + 1, image.shape.width - 1),
+            y1 = std::min(y0 + 1, image.shape.height - 1);
   const double fx = sx - x0, fy = sy - y0;
   return (1 - fy) * ((1 - fx) * at(image, y0, x0, c) + fx * at(image, y0, x1, c)) +
          fy * ((1 - fx) * at(image, y1, x0, c) + fx * at(image, y1, x1, c));
@@ -184,12 +204,14 @@ TEST(RandomScaleTest, MatchesBilinearInDouble) {
     for (const Range ratios : {Range{0.8f, 1.2f}, Range{0.1f, 0.5f}, Range{1.5f, 4.0f}}) {
       const auto step = make_step(RandomScale(ratios.low, ratios.high), shape);
       for (std::uint64_t sample = 0; sample < 6; ++sample) {
-        const auto size = pixel::draw_scaled_size(draws_of(sample), shape.height, shape.width, ratios.low, ratios.high);
+        const auto size = pixel::draw_scaled_size(draws_of(sample), shape.height, shape.width,
+                                                  ratios.low, ratios.high);
         const Image got = run_step(*step, image, draws_of(sample));
         for (int y = 0; y < shape.height; ++y) {
           for (int x = 0; x < shape.width; ++x) {
             for (int c = 0; c < shape.channels; ++c) {
-              ASSERT_NEAR(at(got, y, x, c), scaled(image, size, y, x, c), 2.9) << size.height << 'x' << size.width;
+              ASSERT_NEAR(at(got, y, x, c), scaled(image, size, y, x, c), 2.9)
+                  << size.height << 'x' << size.width;
             }
           }
         }
@@ -203,16 +225,22 @@ TEST(RandomScaleTest, EqualsItsDefinitionInEveryBit) {
     const Image image = random_image(shape, 9);
     const auto step = make_step(RandomScale(0.6f, 1.6f), shape);
     for (std::uint64_t sample = 0; sample < 8; ++sample) {
-      const auto size = pixel::draw_scaled_size(draws_of(sample), shape.height, shape.width, 0.6f, 1.6f);
-      const auto ax = pixel::make_scale_axis(shape.width, size.width), ay = pixel::make_scale_axis(shape.height, size.height);
+      const auto size =
+          pixel::draw_scaled_size(draws_of(sample), shape.height, shape.width, 0.6f, 1.6f);
+      const auto ax = pixel::make_scale_axis(shape.width, size.width),
+                 ay = pixel::make_scale_axis(shape.height, size.height);
       const Image got = run_step(*step, image, draws_of(sample));
       for (int y = 0; y < shape.height; ++y) {
         for (int x = 0; x < shape.width; ++x) {
-          const bool inside = x >= ax.margin && x < ax.margin + ax.to && y >= ay.margin && y < ay.margin + ay.to;
+          const bool inside =
+              x >= ax.margin && x < ax.margin + ax.to && y >= ay.margin && y < ay.margin + ay.to;
           const auto tx = pixel::scale_tap(ax, x), ty = pixel::scale_tap(ay, y);
-          const int x1 = std::min(tx.index + 1, shape.width - 1), y1 = std::min(ty.index + 1, shape.height - 1);
-          const int top = pixel::blend_row(at(image, ty.index, tx.index, 0), at(image, ty.index, x1, 0), tx.fraction);
-          const int bottom = pixel::blend_row(at(image, y1, tx.index, 0), at(image, y1, x1, 0), tx.fraction);
+          const int x1 = std::min(tx.index + 1, shape.width - 1),
+                    y1 = std::min(ty.index + 1, shape.height - 1);
+          const int top = pixel::blend_row(at(image, ty.index, tx.index, 0),
+                                           at(image, ty.index, x1, 0), tx.fraction);
+          const int bottom =
+              pixel::blend_row(at(image, y1, tx.index, 0), at(image, y1, x1, 0), tx.fraction);
           ASSERT_EQ(at(got, y, x, 0), inside ? pixel::blend_column(top, bottom, ty.fraction) : 0);
         }
       }
@@ -223,7 +251,8 @@ TEST(RandomScaleTest, EqualsItsDefinitionInEveryBit) {
 TEST(RandomScaleTest, RatioOneChangesNothing) {
   for (const ImageShape shape : kShapes) {
     const Image image = random_image(shape, 10);
-    EXPECT_EQ(run_step(*make_step(RandomScale(1.0f, 1.0f), shape), image, draws_of(1)).pixels, image.pixels);
+    EXPECT_EQ(run_step(*make_step(RandomScale(1.0f, 1.0f), shape), image, draws_of(1)).pixels,
+              image.pixels);
   }
 }
 
