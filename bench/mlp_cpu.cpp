@@ -96,11 +96,12 @@ class Step {
   }
 
   void reset() {
-    for (const Param& param : compiled_.arch.params) {
+    for (std::size_t p = 0; p < compiled_.arch.params.size(); ++p) {
+      const Param& param = compiled_.arch.params[p];
       const Tensor& value = start_.at(param.name);
-      write(param.name, value);
-      if (low_ && param.spec.kind == ParamKind::WEIGHT)
-        write(param.name + ".cast", value.to(*low_));
+      write_param("range(" + std::string(name_of(Role::WEIGHT)) + ")", p, value);
+      if (low_)
+        write_param("range(" + std::string(name_of(Role::WEIGHT_CAST)) + ")", p, value.to(*low_));
     }
     const std::vector<Segment>& segments = compiled_.memory.segments;
     std::memcpy(executor_->persistent("segments"), segments.data(),
@@ -150,8 +151,11 @@ class Step {
   T* at(const std::string& name) {
     return reinterpret_cast<T*>(executor_->persistent(name));
   }
-  void write(const std::string& name, const Tensor& value) {
-    std::memcpy(executor_->persistent(name), value.raw(), value.num_bytes());
+  /// Writes the parameter's part of a range.
+  void write_param(const std::string& range, std::size_t param, const Tensor& value) {
+    const std::int64_t offset = compiled_.memory.param_element_offset[param];
+    std::byte* base = executor_->persistent(range) + offset * std::int64_t(size_of(value.dtype()));
+    std::memcpy(base, value.raw(), value.num_bytes());
   }
 
   const SafetensorsFile& start_;

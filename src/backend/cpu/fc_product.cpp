@@ -21,8 +21,10 @@ std::string onednn_refuses(DType dtype) {
 }
 
 std::string packed_refuses(DType dtype) {
-  if (!has_packed_matmul()) return "the processor has no AVX-512";
-  return dtype == DType::FP32 ? "" : fmt::format("{} operands, it takes fp32", name_of(dtype));
+  if (has_packed_matmul(dtype)) return "";
+  if (dtype == DType::FP32) return "the processor has no AVX-512";
+  if (dtype == DType::BF16) return "the processor has no bf16 instructions (avx512_bf16)";
+  return fmt::format("{} operands are computed in fp32", name_of(dtype));
 }
 
 std::string widened_refuses(DType dtype) {

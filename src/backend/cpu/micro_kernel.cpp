@@ -10,9 +10,21 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// The library is built for AVX2; only this function, called where the processor has it, uses
+/// sum += x * b: floats, or pairs of bf16. The instruction is written out, since g++ binds
+/// intrinsics to a target of the whole function.
+template <bool kPairs>
+[[gnu::always_inline, gnu::target("avx512f")]] inline void add_product(__m512& sum, __m512 x,
+                                                                       __m512 b) {
+  if constexpr (kPairs) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(b));
+  } else {
+    sum = _mm512_fmadd_ps(x, b, sum);
+  }
+}
+
+// The library is built for AVX2; only these functions, called where the processor has it, use
 // AVX-512.
-template <int R>
+template <bool kPairs, int R>
 __attribute__((target("avx512f"))) void multiply(const MicroCall& call) {
   const std::int64_t n = call.columns;
   const auto mask0 = __mmask16(n >= kLanes ? 0xffff : (1u << n) - 1);
@@ -34,8 +46,8 @@ __attribute__((target("avx512f"))) void multiply(const MicroCall& call) {
 #pragma GCC unroll 14
     for (int r = 0; r < R; ++r) {
       const __m512 x = _mm512_set1_ps(a[r]);
-      sum[r][0] = _mm512_fmadd_ps(x, b0, sum[r][0]);
-      sum[r][1] = _mm512_fmadd_ps(x, b1, sum[r][1]);
+      add_product<kPairs>(sum[r][0], x, b0);
+      add_product<kPairs>(sum[r][1], x, b1);
     }
   }
 #pragma GCC unroll 14
@@ -46,15 +58,22 @@ __attribute__((target("avx512f"))) void multiply(const MicroCall& call) {
   }
 }
 
-template <int... R>
-constexpr std::array<MicroKernel, kMicroRows + 1> table(std::integer_sequence<int, R...>) {
-  return {nullptr, multiply<R + 1>...};
+template <bool kPairs, int... R>
+constexpr MicroKernels table(std::integer_sequence<int, R...>) {
+  return {nullptr, multiply<kPairs, R + 1>...};
 }
+
+using Rows = std::make_integer_sequence<int, kMicroRows>;
 
 }  // namespace
 
-const std::array<MicroKernel, kMicroRows + 1>& avx512_micro_kernels() {
-  static constexpr auto kKernels = table(std::make_integer_sequence<int, kMicroRows>{});
+const MicroKernels& fp32_micro_kernels() {
+  static constexpr MicroKernels kKernels = table<false>(Rows{});
+  return kKernels;
+}
+
+const MicroKernels& bf16_micro_kernels() {
+  static constexpr MicroKernels kKernels = table<true>(Rows{});
   return kKernels;
 }
 

@@ -11,8 +11,9 @@ namespace tr::cpu {
 constexpr int kMicroRows = 14;
 constexpr int kMicroColumns = 32;
 
-/// C[0..R)[0..columns) (+)= A B over `k` terms, one fused multiply-add after the other in the order
-/// of k: the same bytes for every R and every cut of k.
+/// C[0..R)[0..columns) (+)= A B over `k` words, one after the other: the same bytes for every R and
+/// every cut of k. A word is a float, multiplied and added with one rounding, or a pair of bf16 of
+/// neighbouring terms, whose products are added in fp32.
 struct MicroCall {
   const float* a = nullptr;  // packed [k][R]
   const float* b = nullptr;  // packed [k][kMicroColumns]
@@ -23,8 +24,11 @@ struct MicroCall {
   bool accumulate = false;  // adds to what c holds
 };
 using MicroKernel = void (*)(const MicroCall&);
+using MicroKernels = std::array<MicroKernel, kMicroRows + 1>;  // by number of rows; entry 0 is null
 
-/// AVX-512 kernels by number of rows; entry 0 is null.
-const std::array<MicroKernel, kMicroRows + 1>& avx512_micro_kernels();
+/// Words are floats; needs AVX-512 F.
+const MicroKernels& fp32_micro_kernels();
+/// Words are pairs of bf16; needs AVX-512 BF16.
+const MicroKernels& bf16_micro_kernels();
 
 }  // namespace tr::cpu

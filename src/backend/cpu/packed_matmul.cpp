@@ -36,79 +36,94 @@ std::int64_t tile_rows(const MatmulShape& shape) {
 class PackedMatmul final : public TiledMatmul {
  public:
   explicit PackedMatmul(const MatmulShape& shape)
-      : TiledMatmul(shape, tile_rows(shape), tile_columns(shape)) {
-    TR_ASSERT(shape.dtype == DType::FP32);
+      : TiledMatmul(shape, tile_rows(shape), tile_columns(shape)),
+        pairs_(shape.dtype == DType::BF16),
+        words_(pairs_ ? ceil_div(shape.k, 2) : shape.k) {
+    TR_ASSERT(shape.dtype == DType::FP32 || shape.dtype == DType::BF16);
   }
 
   std::int64_t num_setup_tasks() const override { return num_row_tiles(); }
   std::int64_t shared_bytes() const override {
-    return shape().m * shape().k * std::int64_t(sizeof(float));
+    return shape().m * words_ * std::int64_t(sizeof(float));
   }
 
-  // Block b of a tile's rows lies at its first row times k: [k][height] inside.
+  // A block of rows lies at its first row times words_: [words_][height] inside.
   void run_setup(std::int64_t task, const void* a, const void*, std::byte* shared) const override {
     const MatmulShape& s = shape();
     const MatmulTile place = tile(task * num_column_tiles());
     const RowBlocks blocks{place.num_rows};
     for (std::int64_t block = 0; block < blocks.count(); ++block) {
-      const std::int64_t row = place.row + blocks.begin(block);
-      const std::int64_t height = blocks.height(block);
-      float* packed = reinterpret_cast<float*>(shared) + row * s.k;
-      const float* from = static_cast<const float*>(a);
-      if (s.transpose_a) {
-        pack_rows(from + row, s.lda(), height, s.k, height, packed);
-      } else {
-        pack_transposed(from + row * s.lda(), s.lda(), height, s.k, height, packed);
-      }
+      const std::int64_t row = place.row + blocks.begin(block), height = blocks.height(block);
+      float* packed = reinterpret_cast<float*>(shared) + row * words_;
+      const std::int64_t from = s.transpose_a ? row : row * s.lda();
+      pack(a, from, s.lda(), s.transpose_a, {height, s.k, height}, packed);
     }
   }
 
   std::int64_t scratch_bytes() const override {
-    const std::int64_t depth = std::min(kDepth, shape().k);
+    const std::int64_t depth = std::min(kDepth, words_);
     return depth * round_up(tile_columns(shape()), kMicroColumns) * std::int64_t(sizeof(float));
   }
 
   void run_tile(std::int64_t index, const void*, const void* b, float* c, const std::byte* shared,
                 std::byte* scratch) const override {
-    const MatmulShape& s = shape();
     const MatmulTile place = tile(index);
     auto* panels = reinterpret_cast<float*>(scratch);
-    for (std::int64_t k = 0; k < s.k || k == 0; k += kDepth) {
-      const std::int64_t depth = std::min(kDepth, s.k - k);
+    for (std::int64_t k = 0; k < words_ || k == 0; k += kDepth) {
+      const std::int64_t depth = std::min(kDepth, words_ - k);
       for (std::int64_t column = 0; column < place.num_columns; column += kMicroColumns) {
-        pack_panel(static_cast<const float*>(b), k, depth, place.column + column,
-                   panels + column * depth);
+        pack_panel(b, k, depth, place.column + column, panels + column * depth);
       }
       multiply(place, k, depth, reinterpret_cast<const float*>(shared), panels, c);
     }
   }
 
  private:
+  /// What a packed block holds: `count` rows or columns (padded to `width`) of `num_k` terms.
+  struct Block {
+    std::int64_t count;
+    std::int64_t num_k;
+    std::int64_t width;
+  };
+
   std::int64_t num_column_tiles() const { return ceil_div(shape().n, tile_columns(shape())); }
   std::int64_t num_row_tiles() const { return num_tiles() / num_column_tiles(); }
 
-  void pack_panel(const float* b, std::int64_t k, std::int64_t depth, std::int64_t column,
+  /// Packs from element `from` of an operand; `by_k`: its rows are terms, else they are what is
+  /// counted.
+  void pack(const void* operand, std::int64_t from, std::int64_t ld, bool by_k, const Block& block,
+            float* packed) const {
+    if (pairs_) {
+      const auto* source = static_cast<const std::uint16_t*>(operand) + from;
+      const auto how = by_k ? pack_rows_pairs : pack_transposed_pairs;
+      how(source, ld, block.count, block.num_k, block.width, packed);
+    } else {
+      const auto* source = static_cast<const float*>(operand) + from;
+      const auto how = by_k ? pack_rows : pack_transposed;
+      how(source, ld, block.count, block.num_k, block.width, packed);
+    }
+  }
+
+  void pack_panel(const void* b, std::int64_t word, std::int64_t depth, std::int64_t column,
                   float* panel) const {
     const MatmulShape& s = shape();
-    const std::int64_t columns = std::min<std::int64_t>(kMicroColumns, s.n - column);
-    if (s.transpose_b) {
-      pack_transposed(b + column * s.ldb() + k, s.ldb(), columns, depth, kMicroColumns, panel);
-    } else {
-      pack_rows(b + k * s.ldb() + column, s.ldb(), columns, depth, kMicroColumns, panel);
-    }
+    const std::int64_t per_word = pairs_ ? 2 : 1, k = word * per_word;
+    const Block block{std::min<std::int64_t>(kMicroColumns, s.n - column),
+                      std::min(depth * per_word, s.k - k), kMicroColumns};
+    const std::int64_t from = s.transpose_b ? column * s.ldb() + k : k * s.ldb() + column;
+    pack(b, from, s.ldb(), !s.transpose_b, block, panel);
   }
 
   void multiply(const MatmulTile& place, std::int64_t k, std::int64_t depth, const float* packed_a,
                 const float* panels, float* c) const {
     const MatmulShape& s = shape();
-    const auto& kernels = avx512_micro_kernels();
+    const MicroKernels& kernels = pairs_ ? bf16_micro_kernels() : fp32_micro_kernels();
     const RowBlocks blocks{place.num_rows};
     for (std::int64_t block = 0; block < blocks.count(); ++block) {
-      const std::int64_t row = place.row + blocks.begin(block);
-      const std::int64_t height = blocks.height(block);
+      const std::int64_t row = place.row + blocks.begin(block), height = blocks.height(block);
       for (std::int64_t column = 0; column < place.num_columns; column += kMicroColumns) {
         MicroCall call;
-        call.a = packed_a + row * s.k + k * height;
+        call.a = packed_a + row * words_ + k * height;
         call.b = panels + column * depth;
         call.c = c + row * s.n + place.column + column;
         call.ldc = s.n;
@@ -119,12 +134,16 @@ class PackedMatmul final : public TiledMatmul {
       }
     }
   }
+
+  bool pairs_;          // bf16: a word is a pair of terms
+  std::int64_t words_;  // of a whole sum
 };
 
 }  // namespace
 
-bool has_packed_matmul() {
-  return __builtin_cpu_supports("avx512f") != 0;
+bool has_packed_matmul(DType dtype) {
+  if (dtype == DType::FP32) return __builtin_cpu_supports("avx512f") != 0;
+  return dtype == DType::BF16 && __builtin_cpu_supports("avx512bf16") != 0;
 }
 
 std::unique_ptr<TiledMatmul> make_packed_matmul(const MatmulShape& shape) {

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace tr::cpu {
@@ -74,6 +75,42 @@ void pack_rows(const float* src, std::int64_t ld, std::int64_t count, std::int64
     std::memcpy(dst + k * width, src + k * ld, std::size_t(count) * sizeof(float));
   }
   zero_rest(count, num_k, width, dst);
+}
+
+void pack_transposed_pairs(const std::uint16_t* src, std::int64_t ld, std::int64_t count,
+                           std::int64_t num_k, std::int64_t width, float* dst) {
+  const bool words =
+      ld % 2 == 0 && num_k % 2 == 0 && reinterpret_cast<std::uintptr_t>(src) % 4 == 0;
+  if (words) {  // a pair lies side by side already
+    pack_transposed(reinterpret_cast<const float*>(src), ld / 2, count, num_k / 2, width, dst);
+    return;
+  }
+  for (std::int64_t k = 0; k < num_k; k += 2) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t low = src[i * ld + k];
+      const std::uint32_t high = k + 1 < num_k ? src[i * ld + k + 1] : 0u;
+      dst[k / 2 * width + i] = std::bit_cast<float>(low | (high << 16));
+    }
+  }
+  zero_rest(count, (num_k + 1) / 2, width, dst);
+}
+
+void pack_rows_pairs(const std::uint16_t* src, std::int64_t ld, std::int64_t count,
+                     std::int64_t num_k, std::int64_t width, float* dst) {
+  for (std::int64_t k = 0; k < num_k; k += 2) {
+    const std::uint16_t* low = src + k * ld;
+    const std::uint16_t* high = k + 1 < num_k ? low + ld : nullptr;
+    float* words = dst + k / 2 * width;
+    if (high == nullptr) {
+      for (std::int64_t i = 0; i < count; ++i)
+        words[i] = std::bit_cast<float>(std::uint32_t(low[i]));
+      continue;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      words[i] = std::bit_cast<float>(std::uint32_t(low[i]) | (std::uint32_t(high[i]) << 16));
+    }
+  }
+  zero_rest(count, (num_k + 1) / 2, width, dst);
 }
 
 }  // namespace tr::cpu

@@ -24,8 +24,9 @@ void log_softmax_row(const float* x, float* logp, std::int64_t n) {
   for (std::int64_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   // A row of minus infinities or NaN gives NaN below, as in PyTorch.
   const float sum = sum_of(n, [&](std::int64_t i) { return det::exp(x[i] - largest); });
-  const float shift = largest + std::log(sum);
-  for (std::int64_t i = 0; i < n; ++i) logp[i] = x[i] - shift;
+  const float log_sum = std::log(sum);
+  for (std::int64_t i = 0; i < n; ++i)
+    logp[i] = (x[i] - largest) - log_sum;  // exact where x is large
 }
 
 template <typename T>

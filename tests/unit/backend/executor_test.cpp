@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "algo/loss_spec.h"
+#include "algo/optimizer_spec.h"
+#include "graph/step_tables.h"
+#include "renaissance/ops/elementwise.h"
+#include "renaissance/ops/linear.h"
+#include "support/allocation_counter.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+constexpr std::int64_t kBatch = 24, kFeatures = 50, kClasses = 6;
+
+/// A compiled small model with its executor, weights and tables set.
+class Trained {
+ public:
+  explicit Trained(int num_threads, std::optional<DType> low = std::nullopt) {
+    CompileRequest request;
+    request.model =
+        seq(fc(40, true), relu(), dropout(0.25), fc(30, true), tanh(), fc(kClasses, true));
+    request.sample_fields = {{"image", {Shape{kFeatures}, DType::FP32}},
+                             {"label", {Shape{}, DType::INT32}}};
+    request.loss = loss_spec(CrossEntropyLoss().label_smoothing(0.1f));
+    request.optimizer = optimizer_spec(Adam());
+    request.graph.low_dtype = low;
+    request.graph.loss_scaling = low == DType::FP16;
+    request.graph.ema_decay = 0.9f;
+    VariantKey key;
+    key.batch = kBatch;
+    key.fields = {{"image", {Shape{kBatch, kFeatures}, low.value_or(DType::FP32)}},
+                  {"label", {Shape{kBatch}, DType::INT32}}};
+    request.variants = {key};
+    const auto oracle = make_kernel_oracle(DeviceKind::CPU, tuning_);
+    compiled_ = compile(request, *oracle);
+    ExecutorOptions options;
+    options.num_threads = num_threads;
+    executor_ = make_cpu_executor(compiled_, options);
+    set_state();
+    image_ = Tensor::uniform({kBatch, kFeatures}, -1, 1, 3, low.value_or(DType::FP32));
+    label_ = Tensor::uniform({kBatch}, 0, kClasses, 4).to(DType::INT32);
+    bind(image_);
+  }
+
+  void bind(const Tensor& image) {
+    executor_->bind_input("image", image.raw());
+    executor_->bind_input("label", label_.raw());
+  }
+  Executor& executor() { return *executor_; }
+  const CompileResult& compiled() const { return compiled_; }
+  const Tensor& image() const { return image_; }
+  const float* result(int step) { return at<float>("results") + step * kResultColumns; }
+  template <typename T>
+  T* at(const std::string& name) {
+    return reinterpret_cast<T*>(executor_->persistent(name));
+  }
+  Tensor weights() {
+    Tensor copy({compiled_.memory.range_elements}, DType::FP32);
+    std::memcpy(copy.raw(),
+                executor_->persistent("range(" + std::string(name_of(Role::WEIGHT)) + ")"),
+                copy.num_bytes());
+    return copy;
+  }
+
+ private:
+  void set_state() {
+    const Tensor start = Tensor::uniform({compiled_.memory.range_elements}, -0.3f, 0.3f, 1);
+    std::memcpy(at<float>("range(" + std::string(name_of(Role::WEIGHT)) + ")"), start.raw(),
+                start.num_bytes());
+    const auto& segments = compiled_.memory.segments;
+    std::memcpy(at<std::byte>("segments"), segments.data(), segments.size() * sizeof(Segment));
+    *at<float>("loss_scale") = 1;
+    auto* row = at<float>("step_floats");
+    for (int r = 0; r < GraphOptions{}.table_capacity; ++r, row += step_floats_columns(1)) {
+      row[kFloatInvWeight] = 1.0f / float(kBatch);
+      row[int(kFloatHeader) + int(kGroupLr)] = 0.01f;
+    }
+  }
+
+  TuningTable tuning_;
+  CompileResult compiled_;
+  std::unique_ptr<Executor> executor_;
+  Tensor image_, label_;
+};
+
+TEST(ExecutorTest, TrainsAndCountsSteps) {
+  Trained task(2);
+  for (int step = 0; step < 40; ++step) task.executor().run(0);
+  EXPECT_LT(task.result(39)[kResultLossSum], 0.8f * task.result(0)[kResultLossSum]);
+  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterUpdates], 40);
+}
+
+TEST(ExecutorTest, SameBytesForEveryNumberOfThreads) {
+  Trained one(1);
+  for (int step = 0; step < 5; ++step) one.executor().run(0);
+  for (const int threads : {2, 3}) {
+    Trained more(threads);
+    for (int step = 0; step < 5; ++step) more.executor().run(0);
+    EXPECT_TRUE(same_bytes(more.weights(), one.weights()));
+  }
+}
+
+TEST(ExecutorTest, StepsAllocateNothing) {
+  for (const auto low : {std::optional<DType>(), std::optional<DType>(DType::BF16)}) {
+    Trained task(2, low);
+    task.executor().run(0);
+    // Where the processor lacks AVX-512, oneDNN multiplies, and its calls allocate argument lists.
+    for (const LoweredNode& node : task.compiled().lowered[0].nodes) {
+      if (node.op == "fc" && node.kernel != "cpu.fc.packed") GTEST_SKIP() << node.kernel;
+    }
+    const AllocationCounter counter;
+    for (int step = 0; step < 10; ++step) {
+      task.bind(task.image());
+      task.executor().run(0);
+    }
+    // Names longer than a string's own buffer cost one allocation each where they are bound: these
+    // are not.
+    EXPECT_EQ(counter.count(), 0);
+  }
+}
+
+TEST(ExecutorTest, BadInputSkipsTheStep) {
+  Trained task(2);
+  task.executor().run(0);
+  const Tensor before = task.weights();
+  Tensor bad = task.image().clone();
+  bad.data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  task.bind(bad);
+  task.executor().run(0);
+  EXPECT_EQ(task.result(1)[kResultFoundInf], 1);
+  EXPECT_TRUE(same_bytes(task.weights(), before));
+  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterSkipped], 1);
+}
+
+TEST(ExecutorTest, SubGraphsInOrderAreTheWholeStep) {
+  Trained whole(2), parts(2);
+  whole.executor().run(0);
+  for (int id = 0; id < kNumGraphIds; ++id) parts.executor().run(0, GraphId(id));
+  EXPECT_TRUE(same_bytes(parts.weights(), whole.weights()));
+}
+
+TEST(ExecutorTest, FetchRunsUpToATensorAndChangesNoState) {
+  Trained task(2);
+  const Tensor before = task.weights();
+  const LoweredGraph& graph = task.compiled().lowered[0];
+  int fetched = 0;
+  for (const LoweredNode& node : graph.nodes) {
+    if (node.label != GraphId::FORWARD) continue;
+    const LoweredTensor& out = graph.tensor(node.outputs[0]);
+    const Tensor value = task.executor().fetch(0, out.name);
+    EXPECT_EQ(value.type(), out.type);
+    ++fetched;
+  }
+  EXPECT_GE(fetched, 3);
+  EXPECT_TRUE(same_bytes(task.weights(), before));
+  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterRow], 0);
+  // The last step's logits, computed from the bound image, then again after the step has
+  // overwritten them.
+  const std::string logits = graph.tensor(graph.nodes[0].outputs[0]).name;
+  const Tensor first = task.executor().fetch(0, logits);
+  EXPECT_TRUE(same_bytes(task.executor().fetch(0, logits), first));
+}
+
+TEST(ExecutorTest, NamesWhatIsUnknown) {
+  Trained task(1);
+  EXPECT_TRUE(refuses([&] { task.executor().persistent("nobody"); }, {"nobody"}));
+  EXPECT_TRUE(refuses([&] { task.executor().fetch(0, "nobody"); }, {"nobody", "variant 0"}));
+  EXPECT_TRUE(refuses([&] { task.executor().run(3); }, {"variant is 3"}));
+}
+
+TEST(ExecutorTest, ProfileHasEveryNode) {
+  Trained task(2);
+  task.executor().set_profiling(true);
+  task.executor().run(0);
+  const auto seconds = task.executor().node_seconds(0);
+  EXPECT_EQ(seconds.size(), task.compiled().lowered[0].nodes.size());
+  double total = 0;
+  for (const auto& [node, s] : seconds) total += s;
+  EXPECT_GT(total, 0);
+  for (const auto& [node, s] : task.executor().node_seconds(0)) EXPECT_EQ(s, 0) << node;
+}
+
+}  // namespace
+}  // namespace tr::test
