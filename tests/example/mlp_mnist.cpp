@@ -12,8 +12,7 @@ namespace {
 
 tr::BluePrint network() {
   using namespace tr;
-  return seq(fc(1024, true), relu(), fc(512, true), relu(), fc(256, true), relu(), fc(10, true),
-             relu());
+  return seq(fc(1024, true), relu(), fc(512, true), relu(), fc(256, true), relu(), fc(10, true));
 }
 
 tr::Session settings(const std::string& data_folder) {
