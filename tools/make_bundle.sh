@@ -41,7 +41,7 @@ touch "$out/.renaissance-root"  # programs look for data/ in the folder that hol
 
 # A recipe is built into the command; its file is the shortest way to start it.
 mkdir -p "$out/recipes"
-for recipe in $(sed -n 's/.*\.name = "\(mnist-[a-z-]*\)".*\.summary.*/\1/p' src/zoo/recipes.cpp); do
+for recipe in $(sed -n '/return {{"/,/}};/p' src/zoo/recipes.cpp | sed -n 's/.*{"\([a-z0-9-]*\)", ".*/\1/p'); do
   printf '#!/bin/sh\nexec "$(dirname "$0")/../bin/renaissance" train %s "$@"\n' "$recipe" >"$out/recipes/$recipe"
   chmod +x "$out/recipes/$recipe"
 done
