@@ -66,6 +66,11 @@ void emit_progress(ProgressEvent::Kind kind, std::string text) {
   if (holder().sink) holder().sink({kind, std::move(text)});
 }
 
+bool progress_is_shown() {
+  const std::lock_guard lock(holder().mutex);
+  return bool(holder().sink);
+}
+
 void progress_note(std::string text) { emit_progress(ProgressEvent::Kind::NOTE, std::move(text)); }
 
 ProgressMeter::ProgressMeter(const Frame& frame) : frame_(frame), thread_([this] { loop(); }) {}
@@ -83,7 +88,8 @@ void ProgressMeter::loop() {
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, kTickPeriod, [this] { return stop_; })) {
     lock.unlock();
-    if (live_.epoch.load() > 0) emit_progress(ProgressEvent::Kind::TICK, line());
+    if (live_.epoch.load() > 0 && progress_is_shown())
+      emit_progress(ProgressEvent::Kind::TICK, line());
     lock.lock();
   }
 }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/temp_folder.h"
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+Checkpoint sample(const std::string& state = R"({"phase": 1})") {
+  return {state,
+          {{"weight/b", Tensor::normal({3, 4}, 0, 1, 1)},
+           {"scalar/a", Tensor::full({}, 3, DType::INT64)}}};
+}
+
+void replace_metadata(const std::string& path, const std::string& key, const std::string& value) {
+  SafetensorsFile file = load_safetensors(path);
+  file.metadata[key] = value;
+  save_safetensors(path, file);
+}
+
+TEST(Checkpoint, ComesBackAsItWas) {
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 2);
+  checkpoints.write(12, sample());
+  const auto found = CheckpointFolder::newest(folder.path());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 12);
+  EXPECT_EQ(found->checkpoint.state, sample().state);
+  ASSERT_EQ(found->checkpoint.tensors.size(), 2u);
+  for (const NamedTensor& tensor : found->checkpoint.tensors) {
+    const Tensor& want =
+        tensor.name == "weight/b" ? sample().tensors[0].tensor : sample().tensors[1].tensor;
+    EXPECT_TRUE(is_close(tensor.tensor, want, 0, 0)) << tensor.name;
+  }
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 2);
+  for (const int step : {5, 10, 15, 20}) {
+    const std::string path = checkpoints.write(step, sample());
+    if (step == 10) checkpoints.mark_best(path);
+  }
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    ++files;
+    EXPECT_EQ(entry.path().extension(), ".safetensors")
+        << "nothing temporary stays: " << entry.path();
+  }
+  EXPECT_EQ(files, 3) << "two newest and the best";
+  EXPECT_EQ(CheckpointFolder::newest(folder.path())->step, 20);
+  EXPECT_TRUE(Checkpoint::is_one(load_safetensors(folder.path("best.safetensors"))));
+}
+
+TEST(Checkpoint, TornOnesArePassedOver) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 5);
+  checkpoints.write(1, sample());
+  const std::string torn = checkpoints.write(2, sample());
+  const auto whole = std::filesystem::file_size(torn);
+  for (const auto size : {whole - 1, whole / 2, std::uintmax_t(8), std::uintmax_t(0)}) {
+    std::filesystem::resize_file(torn, size);
+    const auto found = CheckpointFolder::newest(folder.path());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->step, 1) << "cut to " << size;
+  }
+}
+
+TEST(Checkpoint, ChangedBytesAreFound) {
+  const test::TempFolder folder;
+  const std::string path = CheckpointFolder(folder.path(), 5).write(1, sample());
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  }
+  EXPECT_THROW(Checkpoint::from_file(load_safetensors(path), path), DataError);
+}
+
+TEST(Checkpoint, ForeignAndNewerFilesAreRefused) {
+  const test::TempFolder folder;
+  const std::string foreign = folder.path("foreign.safetensors");
+  save_safetensors(foreign, {sample().tensors, {}});
+  EXPECT_THROW(Checkpoint::from_file(load_safetensors(foreign), foreign), DataError);
+  const std::string path = CheckpointFolder(folder.path(), 5).write(1, sample());
+  replace_metadata(path, "renaissance.checkpoint", std::to_string(Checkpoint::kFormat + 1));
+  EXPECT_THROW(CheckpointFolder::newest(folder.path()), Unsupported)
+      << "never passed over in silence";
+  replace_metadata(path, "renaissance.checkpoint", "x");
+  EXPECT_THROW(Checkpoint::from_file(load_safetensors(path), path), DataError);
+}
+
+TEST(Checkpoint, UnwritablePlacesAreToldAtOnce) {
+  const test::TempFolder folder;
+  std::ofstream(folder.path("file")) << "x";
+  EXPECT_THROW(CheckpointFolder(folder.path("file"), 1), DataError);
+  EXPECT_THROW(CheckpointFolder(folder.path("file") + "/below", 1), DataError);
+  EXPECT_FALSE(CheckpointFolder::newest(folder.path("missing")));
+}
+
+}  // namespace
+}  // namespace tr

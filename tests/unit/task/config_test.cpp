@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "renaissance.h"
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The text that sets a key to a value as JSON has it.
+std::string as_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+TEST(ConfigKeys, AreSortedAndDocumented) {
+  std::string before;
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_LT(before, key.name);
+    before = std::string(key.name);
+    EXPECT_FALSE(key.doc.empty()) << key.name;
+  }
+}
+
+TEST(ConfigKeys, EveryValueGoesOutAndInAgain) {
+  Config config;
+  config.global.use_cpu().global_batch_size(32).local_batch_size(32).input_resolution(28).amp(
+      DType::BF16);
+  config.preprocessor.dataset("mnist", "/some/where").color_channels(1);
+  config.train.freeze = {"0.", "2."};
+  config.train.scheduler.milestones = {3, 5};
+  for (const ConfigKey& key : config_keys()) {
+    const nlohmann::json value = key.get(config);
+    Config copy = config;
+    set_config(copy, key.name, as_text(value));
+    EXPECT_EQ(key.get(copy), value) << key.name;
+  }
+}
+
+TEST(ConfigKeys, UnknownOnesGetTheNearestName) {
+  Config config;
+  const std::string message = message_of([&] { set_config(config, "weight_decai", "1"); });
+  EXPECT_TRUE(contains(message, "weight_decai") && contains(message, "\"weight_decay\""))
+      << message;
+}
+
+TEST(ConfigKeys, ValuesAreReadStrictly) {
+  const std::pair<const char*, const char*> wrong[] = {{"total_epochs", "0"},
+                                                       {"total_epochs", "-1"},
+                                                       {"total_epochs", "3x"},
+                                                       {"total_epochs", ""},
+                                                       {"total_epochs", " 3"},
+                                                       {"total_epochs", "1e1"},
+                                                       {"total_epochs", "99999999999"},
+                                                       {"base_lr", "nan"},
+                                                       {"base_lr", "inf"},
+                                                       {"base_lr", "0,1"},
+                                                       {"seed", "-1"},
+                                                       {"nesterov", "yes"},
+                                                       {"amp", "fp8"},
+                                                       {"device", ""},
+                                                       {"device", "gpu"},
+                                                       {"device", "cuda:"},
+                                                       {"device", "cuda:0,0"},
+                                                       {"device", "cuda:3-1"},
+                                                       {"optimizer", "adamx"},
+                                                       {"global_batch_size", "0"},
+                                                       {"label_smoothing", "1.5"},
+                                                       {"ema_decay", "1"},
+                                                       {"step_by", "second"},
+                                                       {"milestones", "3,,5"},
+                                                       {"threads", "-1"},
+                                                       {"scheduler", "cosin"}};
+  for (const auto& [key, value] : wrong) {
+    Config config;
+    const std::string message = message_of([&, k = key, v = value] { set_config(config, k, v); });
+    EXPECT_TRUE(contains(message, key)) << key << "=" << value << ": " << message;
+  }
+}
+
+TEST(Override, ReadsPairs) {
+  const auto pairs =
+      parse_assignments(" device = cpu ;total_epochs=1; dataset.path=/a=b ;", "TR_OVERRIDE");
+  ASSERT_EQ(pairs.size(), 3u);
+  EXPECT_EQ(pairs[0].key, "device");
+  EXPECT_EQ(pairs[0].value, "cpu");
+  EXPECT_EQ(pairs[2].value, "/a=b");
+  EXPECT_TRUE(parse_assignments("", "x").empty());
+  EXPECT_THROW(parse_assignments("device", "x"), InvalidArgument);
+  EXPECT_THROW(parse_assignments("=cpu", "x"), InvalidArgument);
+  EXPECT_THROW(parse_assignments("a=1;;b=2", "x"), InvalidArgument);
+  EXPECT_THROW(parse_assignments("a=1;a=2", "x"), InvalidArgument);
+}
+
+TEST(Override, WinsOverTheProgramAndIsAnnounced) {
+  std::vector<std::string> log;
+  const LogSink former =
+      set_log_sink([&](LogLevel, std::string_view text) { log.emplace_back(text); });
+  ::setenv("TR_OVERRIDE", "total_epochs=4;base_lr=0.5", 1);
+  Config config;
+  config.train.total_epochs = 9;
+  apply_environment_override(config);
+  EXPECT_EQ(config.train.total_epochs, 4);
+  EXPECT_EQ(config.train.scheduler.base_lr, 0.5);
+  ::setenv("TR_OVERRIDE", "total_epoch=4", 1);
+  const std::string message = message_of([&] { apply_environment_override(config); });
+  EXPECT_TRUE(contains(message, "TR_OVERRIDE") && contains(message, "total_epochs")) << message;
+  ::unsetenv("TR_OVERRIDE");
+  set_log_sink(former);
+  ASSERT_GE(log.size(), 2u);
+  EXPECT_TRUE(contains(log[0], "TR_OVERRIDE sets total_epochs")) << log[0];
+}
+
+TEST(Settings, DeviceListsAreReadOrRefused) {
+  EXPECT_EQ(DeviceSetting::parse_gpus("0").gpus, std::vector<int>({0}));
+  EXPECT_EQ(DeviceSetting::parse_gpus("3,0-1").gpus, std::vector<int>({0, 1, 3}));
+  for (const char* wrong : {"a", "0,", "-1", "1-", "2-1", "0,0", "0 1", "99999"}) {
+    EXPECT_THROW(DeviceSetting::parse_gpus(wrong), InvalidArgument) << wrong;
+  }
+  GlobalSetting setting;
+  EXPECT_THROW(setting.use_gpu("zero"), InvalidArgument);
+  EXPECT_EQ(setting.values().device.kind, DeviceSetting::Kind::UNSET)
+      << "a bad list changes nothing";
+}
+
+TEST(Settings, DefaultSessionCanBeReset) {
+  GLOBAL_SETTING.manual_seed(5).global_batch_size(11);
+  PREPROCESSOR_SETTING.dataset("mnist", "x").commit();
+  EXPECT_EQ(default_session().global.values().seed, 5u);
+  reset_session();
+  EXPECT_EQ(default_session().global.values().seed, 0u);
+  EXPECT_TRUE(default_session().preprocessor.values().dataset_name.empty());
+}
+
+TEST(Settings, ContradictionsAreErrors) {
+  Config config;
+  config.global.use_cpu();
+  EXPECT_TRUE(contains(message_of([&] { validate(config); }), "batch size"));
+  config.global.global_batch_size(32);
+  validate(config);
+  Config both = config;
+  both.train.grad_clip_norm = both.train.grad_clip_value = 1;
+  EXPECT_TRUE(contains(message_of([&] { validate(both); }), "grad_clip_value"));
+  Config resume = config;
+  resume.train.resume = true;
+  EXPECT_TRUE(contains(message_of([&] { validate(resume); }), "checkpoint.dir"));
+  Config negative = config;
+  negative.train.scheduler.base_lr = -0.1;
+  EXPECT_TRUE(contains(message_of([&] { validate(negative); }), "base_lr"));
+  Config nesterov = config;
+  nesterov.train.optimizer.nesterov = true;
+  EXPECT_TRUE(contains(message_of([&] { validate(nesterov); }), "momentum"));
+}
+
+TEST(Settings, OptionsWithoutEffectAreListed) {
+  Config config;
+  config.global.use_cpu().use_tf32(true);
+  config.train.optimizer.kind = Optimizer::Kind::ADAMW;
+  config.train.optimizer.momentum = 0.9;
+  const auto notes = ineffective_options(config, DeviceKind::CPU);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_TRUE(contains(notes[0], "use_tf32"));
+  EXPECT_TRUE(contains(notes[1], "momentum"));
+  EXPECT_TRUE(ineffective_options(Config{}, DeviceKind::CPU).empty());
+}
+
+}  // namespace
+}  // namespace tr

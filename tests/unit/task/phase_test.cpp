@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+TEST(SimpleTask, RunsOneOpInTenLines) {
+  SimpleTask task;
+  const DTensor x = task.alloc({2, 3}), y = task.alloc({2, 3});
+  task.finalize_memory();
+  task.add_graph("forward", {{"relu", {x}, {y}, {}}});
+  task.compile();
+  const std::vector<float> values = {-1, 2, -3, 4, 0, -6};
+  task.transfer(Tensor::from({2, 3}, std::span<const float>(values)), x);
+  task.run("forward");
+  const Tensor result = task.fetch(y);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(result.at(i), std::max(values[std::size_t(i)], 0.0f));
+  EXPECT_GT(task.arena_bytes(), 0);
+}
+
+TEST(SimpleTask, KeepsItsPhasesApart) {
+  SimpleTask task;
+  const DTensor x = task.alloc({4}), y = task.alloc({4});
+  EXPECT_EQ(task.phase(), Phase::PLANNING);
+  EXPECT_THROW(task.add_graph("g", {{"relu", {x}, {y}, {}}}), InvalidArgument);
+  EXPECT_THROW(task.compile(), InvalidArgument);
+  EXPECT_THROW(task.run("g"), InvalidArgument);
+  EXPECT_THROW(task.fetch(y), InvalidArgument);
+  task.finalize_memory();
+  EXPECT_EQ(task.phase(), Phase::MEMORY_LOCKED);
+  EXPECT_THROW(task.alloc({4}), InvalidArgument);
+  EXPECT_THROW(task.fill(x, 1), InvalidArgument);
+  task.add_graph("g", {{"relu", {x}, {y}, {}}});
+  EXPECT_THROW(task.add_graph("g", {{"relu", {x}, {y}, {}}}), InvalidArgument)
+      << "the name is taken";
+  task.compile();
+  EXPECT_EQ(task.phase(), Phase::COMPILED);
+  EXPECT_THROW(task.finalize_memory(), InvalidArgument);
+  EXPECT_THROW(task.run("other"), InvalidArgument);
+}
+
+TEST(SimpleTask, RefusesWrongTensors) {
+  SimpleTask task, other;
+  const DTensor x = task.alloc({4}), y = task.alloc({5}), z = task.alloc({4}, DType::INT32);
+  const DTensor foreign = other.alloc({4}, DType::FP32, "foreign");
+  EXPECT_THROW(task.alloc({4}, DType::FP32, x.name), InvalidArgument);
+  task.finalize_memory();
+  EXPECT_THROW(task.add_graph("shape", {{"relu", {x}, {y}, {}}}), InvalidArgument);
+  EXPECT_THROW(task.add_graph("foreign", {{"relu", {foreign}, {x}, {}}}), InvalidArgument);
+  EXPECT_THROW(task.add_graph("unknown", {{"rellu", {x}, {x}, {}}}), InvalidArgument);
+  EXPECT_THROW(task.add_graph("empty", {}), InvalidArgument);
+  task.add_graph("good", {{"relu", {x}, {x}, {}}});
+  task.compile();
+  EXPECT_THROW(task.transfer(Tensor::zeros({5}), x), InvalidArgument);
+  EXPECT_THROW(task.transfer(Tensor::zeros({4}), z), InvalidArgument);
+}
+
+TEST(SingleOp, GradientGoesThroughAutodiff) {
+  const Tensor x = Tensor::normal({5, 7}, 0, 1, 3), w = Tensor::normal({4, 7}, 0, 1, 4);
+  const Tensor dy = Tensor::normal({5, 4}, 0, 1, 5);
+  const std::vector<Tensor> y =
+      run_op("fc", {x, w}, {{"out_features", std::int64_t(4)}, {"bias", false}});
+  ASSERT_EQ(y.size(), 1u);
+  const auto d = grad_op("fc", {x, w}, {{"out_features", std::int64_t(4)}, {"bias", false}}, {dy});
+  ASSERT_EQ(d.size(), 2u);
+  for (int n = 0; n < 5; ++n) {
+    for (int k = 0; k < 7; ++k) {
+      double expected = 0;
+      for (int o = 0; o < 4; ++o) expected += dy.at(n * 4 + o) * w.at(o * 7 + k);
+      EXPECT_NEAR(d[0].at(n * 7 + k), expected, 1e-5);
+    }
+  }
+}
+
+TEST(SingleOp, ViewsNeedNoKernel) {
+  const Tensor x = Tensor::normal({2, 3, 4, 5}, 0, 1, 1);
+  const Tensor y = run_op("flatten", {x}).front();
+  EXPECT_EQ(y.shape(), Shape({2, 60}));
+  EXPECT_TRUE(is_close(y, x.reshape({2, 60}), 0, 0));
+  const Tensor dx = grad_op("flatten", {x}, {}, {y}).front();
+  EXPECT_EQ(dx.shape(), x.shape());
+  EXPECT_TRUE(is_close(dx, x, 0, 0));
+}
+
+TEST(SingleOp, NamesTheNearestOp) {
+  try {
+    run_op("rellu", {Tensor::zeros({2})});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("relu"), std::string::npos) << error.what();
+  }
+}
+
+TEST(DeepLearningTask, SettersAndRunsAreInOrder) {
+  const toy::Quiet quiet;
+  DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  EXPECT_THROW(task.run(), InvalidArgument);
+  EXPECT_THROW(task.fetch("0.weight"), InvalidArgument);
+  task.compile(CompileInfo::NONE);
+  EXPECT_THROW(task.total_epochs(3), InvalidArgument);
+  EXPECT_THROW(task.compile(), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace tr

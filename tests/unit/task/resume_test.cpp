@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that is interrupted and continued has the bytes of the unbroken one.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "support/temp_folder.h"
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+constexpr int kEpochs = 4;  // of 11 steps: 210 samples in batches of 20, the last one of 10
+
+DeepLearningTask checkpointed(const std::string& folder, int workers) {
+  DeepLearningTask task = toy::make_task(toy::make_session(20, workers), toy::make_data(), kEpochs);
+  task.use_ema(0.9f).save_every(folder, 1, 2).resume();
+  return task;
+}
+
+TrainingResult unbroken() {
+  const test::TempFolder folder;
+  DeepLearningTask task = checkpointed(folder.path(), 1);
+  task.compile(CompileInfo::NONE);
+  return task.run();
+}
+
+void expect_same_run(const TrainingResult& got, const TrainingResult& want) {
+  EXPECT_EQ(got.weights_sha256, want.weights_sha256);
+  EXPECT_EQ(got.best_epoch, want.best_epoch);
+  EXPECT_EQ(got.best_top1, want.best_top1);
+  ASSERT_EQ(got.history.size(), want.history.size());
+  for (std::size_t i = 0; i < got.history.size(); ++i) {
+    EXPECT_EQ(got.history[i].train_loss, want.history[i].train_loss) << "epoch " << i + 1;
+    EXPECT_EQ(got.history[i].val_loss, want.history[i].val_loss) << "epoch " << i + 1;
+    EXPECT_EQ(got.history[i].top1, want.history[i].top1);
+    EXPECT_EQ(got.history[i].lr, want.history[i].lr);
+  }
+}
+
+TEST(Resume, GivesTheBytesOfTheUnbrokenRun) {
+  const toy::Quiet quiet;
+  const TrainingResult want = unbroken();
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 10; ++trial) {
+    const std::int64_t stop_at = 1 + std::int64_t(random() % 43);
+    SCOPED_TRACE("stopped after step " + std::to_string(stop_at));
+    const test::TempFolder folder;
+    {
+      DeepLearningTask task = checkpointed(folder.path(), 1 + trial % 3);
+      task.callbacks({.on_step =
+                          [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                            if (step == stop_at) t.cancel();
+                          },
+                      .on_epoch = {}});
+      task.compile(CompileInfo::NONE);
+      EXPECT_TRUE(task.run().cancelled);
+    }
+    DeepLearningTask task = checkpointed(folder.path(), 1 + (trial + 1) % 3);
+    task.compile(CompileInfo::NONE);
+    expect_same_run(task.run(), want);
+  }
+}
+
+TEST(Resume, ContinuesInTheSameTaskAfterCancel) {
+  const toy::Quiet quiet;
+  const TrainingResult want = unbroken();
+  const test::TempFolder folder;
+  DeepLearningTask task = checkpointed(folder.path(), 2);
+  task.callbacks({.on_step =
+                      [](DeepLearningTask& t, std::int64_t step, double, double) {
+                        if (step % 7 == 0) t.cancel();
+                      },
+                  .on_epoch = {}});
+  task.compile(CompileInfo::NONE);
+  TrainingResult result = task.run();
+  int runs = 1;
+  while (result.cancelled && ++runs < 20) result = task.run();
+  EXPECT_GT(runs, 3);
+  expect_same_run(result, want);
+}
+
+TEST(Resume, SurvivesKillAtRandomMoments) {
+  const toy::Quiet quiet;
+  const TrainingResult want = unbroken();
+  const test::TempFolder folder;
+  std::mt19937 random(2);
+  for (int trial = 0; trial < 6; ++trial) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      DeepLearningTask task = checkpointed(folder.path(), 2);
+      task.set("checkpoint.every_steps", "1");
+      task.callbacks(
+          {.on_step = [](DeepLearningTask&, std::int64_t, double, double) { ::usleep(3000); },
+           .on_epoch = {}});
+      task.compile(CompileInfo::NONE);
+      task.run();
+      ::_exit(0);
+    }
+    ::usleep(useconds_t(30000 + random() % 120000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+  }
+  DeepLearningTask task = checkpointed(folder.path(), 1);
+  task.set("checkpoint.every_steps", "1");
+  task.compile(CompileInfo::NONE);
+  expect_same_run(task.run(), want);
+}
+
+TEST(Resume, FinishedRunsGiveTheirResult) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask first = checkpointed(folder.path(), 1);
+  first.compile(CompileInfo::NONE);
+  const TrainingResult want = first.run();
+  DeepLearningTask again = checkpointed(folder.path(), 1);
+  int steps = 0;
+  again.callbacks({.on_step = [&](DeepLearningTask&, std::int64_t, double, double) { ++steps; },
+                   .on_epoch = {}});
+  again.compile(CompileInfo::NONE);
+  expect_same_run(again.run(), want);
+  EXPECT_EQ(steps, 0);
+}
+
+TEST(Resume, RefusesOtherSettingsAndModels) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask first = checkpointed(folder.path(), 1);
+  first.compile(CompileInfo::NONE);
+  first.run();
+  DeepLearningTask other = checkpointed(folder.path(), 1);
+  other.set("weight_decay", "0.5");
+  try {
+    other.compile(CompileInfo::NONE);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("weight_decay was"), std::string::npos)
+        << error.what();
+  }
+  DeepLearningTask model = checkpointed(folder.path(), 1);
+  model.model(seq(fc(12, true), relu(), fc(4, true)));
+  EXPECT_THROW(model.compile(CompileInfo::NONE), InvalidArgument);
+}
+
+TEST(Resume, SignalsWriteACheckpoint) {
+  const toy::Quiet quiet;
+  const TrainingResult want = unbroken();
+  const test::TempFolder folder;
+  DeepLearningTask task = checkpointed(folder.path(), 1);
+  task.callbacks({.on_step =
+                      [](DeepLearningTask&, std::int64_t step, double, double) {
+                        if (step == 17) ::raise(SIGTERM);
+                      },
+                  .on_epoch = {}});
+  task.compile(CompileInfo::NONE);
+  const TrainingResult stopped = task.run();
+  EXPECT_TRUE(stopped.cancelled);
+  EXPECT_NE(stopped.checkpoint_path.find("0000000017"), std::string::npos)
+      << stopped.checkpoint_path;
+  DeepLearningTask rest = checkpointed(folder.path(), 2);
+  rest.compile(CompileInfo::NONE);
+  expect_same_run(rest.run(), want);
+}
+
+}  // namespace
+}  // namespace tr
