@@ -30,7 +30,7 @@ run_ctest() {
   ctest --test-dir "$build" -L cpu -LE slow -j "$jobs" --output-on-failure --output-junit junit.xml 2>&1 |
     tee "$build/ctest.log" | grep -vE '^ +Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
   grep -q '^100% tests passed' "$build/ctest.log" || stop "tests of the $1 build failed; see $build/ctest.log"
-  python3 tools/check_skips.py "$build/junit.xml" "${have[@]}" || stop "a test of the $1 build skipped without a reason that holds"
+  python3 tools/check_skips.py "$build/junit.xml" "${have[@]}" || stop "a test of the $1 build skipped without need"
 }
 
 [ ! -d ../shared/cases ] || have+=(--have cases)

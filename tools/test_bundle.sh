@@ -25,7 +25,11 @@ in_root() {
   local words=$1
   shift
   echo "-- $*"
-  env -i HOME=/tmp chroot "$root" "$@" >"$root/tmp/out" 2>&1 || { cat "$root/tmp/out"; echo "test_bundle: $* failed" >&2; exit 1; }
+  if ! env -i HOME=/tmp chroot "$root" "$@" >"$root/tmp/out" 2>&1; then
+    cat "$root/tmp/out"
+    echo "test_bundle: $* failed" >&2
+    exit 1
+  fi
   grep -q -- "$words" "$root/tmp/out" || { cat "$root/tmp/out"; echo "test_bundle: no '$words' in it" >&2; exit 1; }
 }
 in_root "cpu" /opt/moved/bin/renaissance info

@@ -60,9 +60,11 @@ class Expander {
   ArchPlan take() { return std::move(plan_); }
 
  private:
-  int add_input(const BluePrint& model, int index, const std::map<std::string, TensorType>& fields) {
+  int add_input(const BluePrint& model, int index,
+                const std::map<std::string, TensorType>& fields) {
     const bool is_dag = model.node()->kind == BluePrintNode::Kind::DAG;
-    const std::string field = is_dag ? model.node()->inputs[std::size_t(index)].node()->field : "image";
+    const std::string field =
+        is_dag ? model.node()->inputs[std::size_t(index)].node()->field : "image";
     const auto it = fields.find(field);
     if (it == fields.end()) {
       std::vector<std::string> known;
@@ -74,7 +76,8 @@ class Expander {
     return int(values_.size()) - 1;
   }
 
-  std::vector<int> place(const BluePrint& part, const std::vector<int>& inputs, const std::string& path) {
+  std::vector<int> place(const BluePrint& part, const std::vector<int>& inputs,
+                         const std::string& path) {
     const BluePrintNode& node = *part.node();
     switch (node.kind) {
       case BluePrintNode::Kind::LEAF: return {place_leaf(node, inputs, path)};
@@ -86,12 +89,14 @@ class Expander {
     throw_as<InternalError>("BluePrint of unknown kind");
   }
 
-  static std::string child_path(const BluePrint& child, std::size_t index, const std::string& path) {
+  static std::string child_path(const BluePrint& child, std::size_t index,
+                                const std::string& path) {
     const std::string& name = child.node()->name;
     return join(path, name.empty() ? std::to_string(index) : name);
   }
 
-  std::vector<int> place_seq(const BluePrintNode& node, std::vector<int> values, const std::string& path) {
+  std::vector<int> place_seq(const BluePrintNode& node, std::vector<int> values,
+                             const std::string& path) {
     for (std::size_t i = 0; i < node.children.size(); ++i) {
       values = place(node.children[i], values, child_path(node.children[i], i, path));
     }
@@ -186,7 +191,8 @@ class Expander {
       flatten.where = node.where;
       inputs.front() = place_op(flatten, {inputs.front()}, join(path, "flatten"));
     }
-    TR_CHECK(layer_names_.insert(path).second || path.empty(), "two layers have the name '{}'", path);
+    TR_CHECK(layer_names_.insert(path).second || path.empty(), "two layers have the name '{}'",
+             path);
 
     ArchLayer layer;
     layer.name = path;
@@ -197,7 +203,8 @@ class Expander {
     std::vector<TensorType> types;
     for (const int value : inputs) types.push_back(values_[std::size_t(value)].type);
     add_params(def, path, types, layer);
-    for (const int index : layer.params) types.push_back(plan_.params[std::size_t(index)].spec.type);
+    for (const int index : layer.params)
+      types.push_back(plan_.params[std::size_t(index)].spec.type);
 
     layer.types = def.infer(layer.attrs, types);
     if (def.cost) layer.cost = def.cost(layer.attrs, types, layer.types);
@@ -223,8 +230,9 @@ class Expander {
     if (!def.parameters) return;
     const ValueInfo& first = values_[std::size_t(layer.inputs.front())];
     for (ParamSpec& spec : def.parameters(layer.attrs, {types, first.flattened_from})) {
-      layer.params.push_back(scope_ != nullptr && !scope_->recording ? shared_param(spec)
-                                                                     : new_param(path, std::move(spec)));
+      layer.params.push_back(scope_ != nullptr && !scope_->recording
+                                 ? shared_param(spec)
+                                 : new_param(path, std::move(spec)));
       const Param& param = plan_.params[std::size_t(layer.params.back())];
       const bool first_use = param.layer == int(plan_.layers.size());
       if (first_use && param.spec.kind != ParamKind::BUFFER) {

@@ -9,7 +9,9 @@
 namespace tr {
 namespace {
 
-std::string sample_shape(const ArchLayer& layer) { return layer.types.front().shape.drop_first().str(); }
+std::string sample_shape(const ArchLayer& layer) {
+  return layer.types.front().shape.drop_first().str();
+}
 
 std::string with_unit(double value) {
   if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
@@ -21,17 +23,18 @@ std::string with_unit(double value) {
 }  // namespace
 
 std::string ArchPlan::text() const {
-  std::string out = fmt::format("{:<36} {:<16} {:<20} {:>12} {:>12}\n", "layer", "op", "output of a sample",
-                                "parameters", "FLOPs");
+  std::string out = fmt::format("{:<36} {:<16} {:<20} {:>12} {:>12}\n", "layer", "op",
+                                "output of a sample", "parameters", "FLOPs");
   for (const ArchInput& in : inputs) {
     out += fmt::format("{:<36} {:<16} {:<20}\n", in.field, "input", in.sample_type.shape.str());
   }
   for (const ArchLayer& layer : layers) {
-    out += fmt::format("{:<36} {:<16} {:<20} {:>12} {:>12}\n", layer.name.empty() ? "-" : layer.name, layer.op,
-                       sample_shape(layer), layer.num_params, with_unit(double(layer.cost.flops)));
+    out += fmt::format("{:<36} {:<16} {:<20} {:>12} {:>12}\n",
+                       layer.name.empty() ? "-" : layer.name, layer.op, sample_shape(layer),
+                       layer.num_params, with_unit(double(layer.cost.flops)));
   }
-  out += fmt::format("{} layers, {} parameters, {}FLOPs a sample (forward)\n", layers.size(), num_params(),
-                     with_unit(double(flops())));
+  out += fmt::format("{} layers, {} parameters, {}FLOPs a sample (forward)\n", layers.size(),
+                     num_params(), with_unit(double(flops())));
   return out;
 }
 
@@ -39,7 +42,8 @@ std::string ArchPlan::json() const {
   auto rows = nlohmann::json::array();
   for (const ArchLayer& layer : layers) {
     auto dims = nlohmann::json::array();
-    for (const std::int64_t dim : layer.types.front().shape.drop_first().dims()) dims.push_back(dim);
+    for (const std::int64_t dim : layer.types.front().shape.drop_first().dims())
+      dims.push_back(dim);
     auto names = nlohmann::json::array();
     for (const int index : layer.params) names.push_back(params[std::size_t(index)].name);
     rows.push_back({{"name", layer.name},

@@ -27,14 +27,17 @@ bool Attrs::contains(std::string_view name) const { return values_.find(name) !=
 
 const AttrValue& Attrs::value(std::string_view name) const {
   const auto it = values_.find(name);
-  if (it == values_.end()) throw_as<InternalError>("attribute '{}' is read but was never set", name);
+  if (it == values_.end())
+    throw_as<InternalError>("attribute '{}' is read but was never set", name);
   return it->second;
 }
 
 bool Attrs::flag(std::string_view name) const { return typed<bool>(value(name)); }
 std::int64_t Attrs::i64(std::string_view name) const { return typed<std::int64_t>(value(name)); }
 double Attrs::f64(std::string_view name) const { return typed<double>(value(name)); }
-const std::string& Attrs::str(std::string_view name) const { return typed<std::string>(value(name)); }
+const std::string& Attrs::str(std::string_view name) const {
+  return typed<std::string>(value(name));
+}
 const std::vector<std::int64_t>& Attrs::ints(std::string_view name) const {
   return typed<std::vector<std::int64_t>>(value(name));
 }

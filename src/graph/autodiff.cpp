@@ -36,7 +36,8 @@ class Backward {
 
   bool any_needed(const std::vector<TensorId>& ids) const {
     for (const TensorId id : ids) {
-      if (id != kNoTensor && std::size_t(id) < needs_.size() && needs_[std::size_t(id)]) return true;
+      if (id != kNoTensor && std::size_t(id) < needs_.size() && needs_[std::size_t(id)])
+        return true;
     }
     return false;
   }
@@ -56,7 +57,8 @@ class Backward {
     const OpDef& def = OpRegistry::instance().get(node.op);
     if (!def.gradient) {
       throw_as<Unsupported>(
-          "{}: the op has no gradient rule, but a trained parameter lies before it\n  in layer \"{}\"{}",
+          "{}: the op has no gradient rule, but a trained parameter lies before it\n  in layer "
+          "\"{}\"{}",
           node.op, node.layer, node.where.empty() ? "" : ", built at " + node.where.str());
     }
     const std::vector<TensorId> gradients = def.gradient(builder_, node, dout);
@@ -79,7 +81,8 @@ class Backward {
       parts[0] = total;
     }
     const ComputationGraph& graph = builder_.graph();
-    if (graph.tensor(parts[0]).role == Role::FEATURE_GRAD && !graph.tensor(parts[0]).name.starts_with("d(")) {
+    if (graph.tensor(parts[0]).role == Role::FEATURE_GRAD &&
+        !graph.tensor(parts[0]).name.starts_with("d(")) {
       builder_.rename(parts[0], "d(" + graph.tensor(id).name + ")");
     }
     return parts[0];

@@ -54,8 +54,8 @@ std::vector<Value> BluePrint::apply(const std::vector<Value>& inputs) const {
 
 Value BluePrint::apply_one(const std::vector<Value>& inputs) const {
   TR_CHECK(node_ != nullptr, "an empty BluePrint is applied to values");
-  TR_CHECK(node_->num_outputs == 1, "a BluePrint with {} outputs is called as a function, use apply()",
-           node_->num_outputs);
+  TR_CHECK(node_->num_outputs == 1,
+           "a BluePrint with {} outputs is called as a function, use apply()", node_->num_outputs);
   return apply(inputs).front();
 }
 

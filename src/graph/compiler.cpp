@@ -9,7 +9,8 @@
 namespace tr {
 namespace {
 
-const ComputationGraph& logical_graph(CompileResult& result, const GraphSources& sources, const GraphKind& kind) {
+const ComputationGraph& logical_graph(CompileResult& result, const GraphSources& sources,
+                                      const GraphKind& kind) {
   for (const auto& [known, graph] : result.logical) {
     if (known == kind) return graph;
   }
@@ -90,7 +91,8 @@ CompileResult compile(const CompileRequest& request, const KernelOracle& oracle)
   return result;
 }
 
-KernelChoice PlanningOracle::choose(const std::string& op, const Attrs&, std::span<const TensorType>,
+KernelChoice PlanningOracle::choose(const std::string& op, const Attrs&,
+                                    std::span<const TensorType>,
                                     std::span<const TensorType>) const {
   constexpr std::int64_t kConvWorkspaceBytes = 32 << 20;
   const bool is_conv = op == "conv" || op == "conv_dx" || op == "conv_dweight";

@@ -8,8 +8,9 @@ namespace tr {
 namespace {
 
 constexpr std::string_view kRoleNames[kNumRoles] = {
-    "input",  "weight", "weight_cast", "buffer",  "buffer_next", "gradient",     "grad_accum", "moment1",
-    "moment2", "ema",   "scalar",      "table",   "result",      "feature",      "feature_grad", "workspace"};
+    "input",      "weight",  "weight_cast",  "buffer",   "buffer_next", "gradient",
+    "grad_accum", "moment1", "moment2",      "ema",      "scalar",      "table",
+    "result",     "feature", "feature_grad", "workspace"};
 
 constexpr std::string_view kGraphIdNames[kNumGraphIds] = {
     "transfer", "forward", "loss", "backward", "accumulate", "comm",
@@ -26,8 +27,9 @@ int max_inputs(const OpDef& def) {
 }
 
 void check_num_inputs(const OpDef& def, std::size_t count) {
-  TR_CHECK(int(count) >= min_inputs(def) && int(count) <= max_inputs(def), "{}: {} inputs, expected {}{}",
-           def.name, count, min_inputs(def), max_inputs(def) == min_inputs(def) ? "" : " or more");
+  TR_CHECK(int(count) >= min_inputs(def) && int(count) <= max_inputs(def),
+           "{}: {} inputs, expected {}{}", def.name, count, min_inputs(def),
+           max_inputs(def) == min_inputs(def) ? "" : " or more");
 }
 
 std::string ids(const ComputationGraph& graph, const std::vector<TensorId>& list) {
@@ -62,7 +64,8 @@ std::string ComputationGraph::text() const {
 }
 
 GraphBuilder::GraphBuilder(ComputationGraph& graph) : graph_(graph) {
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) by_name_[graph.tensors[i].name] = TensorId(i);
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    by_name_[graph.tensors[i].name] = TensorId(i);
 }
 
 void GraphBuilder::at(GraphId label, std::string layer, Where where) {
@@ -77,14 +80,17 @@ std::string GraphBuilder::unique(const std::string& name) {
   return candidate;
 }
 
-std::vector<TensorId> GraphBuilder::add_op(const std::string& op, std::vector<TensorId> inputs, Attrs attrs) {
+std::vector<TensorId> GraphBuilder::add_op(const std::string& op, std::vector<TensorId> inputs,
+                                           Attrs attrs) {
   const OpDef& def = OpRegistry::instance().get(op);
   check_num_inputs(def, inputs.size());
   Node node{op, complete_attrs(def, attrs), std::move(inputs), {}, label_, layer_, where_};
   const int num_outputs = def.num_outputs ? def.num_outputs(node.attrs) : int(def.outputs.size());
   const Role role = label_ == GraphId::BACKWARD ? Role::FEATURE_GRAD : Role::FEATURE;
   for (int i = 0; i < num_outputs; ++i) {
-    const std::string prefix = label_ == GraphId::FORWARD ? layer_ : layer_.empty() ? op : layer_ + "." + op;
+    const std::string prefix = label_ == GraphId::FORWARD ? layer_
+                               : layer_.empty()           ? op
+                                                          : layer_ + "." + op;
     const std::string& part = def.outputs[std::min(std::size_t(i), def.outputs.size() - 1)];
     const std::string name = unique(prefix.empty() ? part : prefix + "." + part);
     const TensorId id = TensorId(graph_.tensors.size());
@@ -102,16 +108,17 @@ TensorId GraphBuilder::add(const std::string& op, std::vector<TensorId> inputs, 
   return outputs.front();
 }
 
-void GraphBuilder::add_into(const std::string& op, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
-                            Attrs attrs) {
+void GraphBuilder::add_into(const std::string& op, std::vector<TensorId> inputs,
+                            std::vector<TensorId> outputs, Attrs attrs) {
   const OpDef& def = OpRegistry::instance().get(op);
   check_num_inputs(def, inputs.size());
   for (const TensorId id : outputs) TR_ASSERT(is_persistent(graph_.tensor(id).role));
-  graph_.nodes.push_back(
-      {op, complete_attrs(def, attrs), std::move(inputs), std::move(outputs), label_, layer_, where_});
+  graph_.nodes.push_back({op, complete_attrs(def, attrs), std::move(inputs), std::move(outputs),
+                          label_, layer_, where_});
 }
 
-TensorId GraphBuilder::persistent(const std::string& name, Role role, const TensorType& type, int param) {
+TensorId GraphBuilder::persistent(const std::string& name, Role role, const TensorType& type,
+                                  int param) {
   TR_ASSERT(is_persistent(role));
   if (const auto it = by_name_.find(name); it != by_name_.end()) {
     TR_ASSERT(graph_.tensor(it->second).role == role);
@@ -151,8 +158,10 @@ void GraphBuilder::rename(TensorId id, const std::string& name) {
 
 namespace {
 
-[[noreturn]] void broken(std::string_view pass, std::size_t index, const Node& node, const std::string& what) {
-  throw_as<InternalError>("after {}: node {} \"{}\" ({}) {}", pass, index, node.layer, node.op, what);
+[[noreturn]] void broken(std::string_view pass, std::size_t index, const Node& node,
+                         const std::string& what) {
+  throw_as<InternalError>("after {}: node {} \"{}\" ({}) {}", pass, index, node.layer, node.op,
+                          what);
 }
 
 void verify_node(const ComputationGraph& graph, std::size_t index, std::vector<bool>& written,
@@ -165,20 +174,23 @@ void verify_node(const ComputationGraph& graph, std::size_t index, std::vector<b
   }
   for (const TensorId id : node.inputs) {
     if (id == kNoTensor) continue;
-    if (id < 0 || std::size_t(id) >= graph.tensors.size()) broken(pass, index, node, "reads no tensor");
+    if (id < 0 || std::size_t(id) >= graph.tensors.size())
+      broken(pass, index, node, "reads no tensor");
     if (!is_persistent(graph.tensor(id).role) && !written[std::size_t(id)]) {
       broken(pass, index, node, "reads " + graph.tensor(id).name + " before it is written");
     }
   }
   for (const TensorId id : node.outputs) {
-    if (id < 0 || std::size_t(id) >= graph.tensors.size()) broken(pass, index, node, "writes no tensor");
+    if (id < 0 || std::size_t(id) >= graph.tensors.size())
+      broken(pass, index, node, "writes no tensor");
     if (!is_persistent(graph.tensor(id).role) && written[std::size_t(id)]) {
       broken(pass, index, node, "writes " + graph.tensor(id).name + " a second time");
     }
     written[std::size_t(id)] = true;
   }
   for (const int state : def->state_writes) {
-    if (std::size_t(state) >= node.inputs.size() || node.inputs[std::size_t(state)] == kNoTensor) continue;
+    if (std::size_t(state) >= node.inputs.size() || node.inputs[std::size_t(state)] == kNoTensor)
+      continue;
     if (!is_persistent(graph.tensor(node.inputs[std::size_t(state)]).role)) {
       broken(pass, index, node, "updates a tensor that is not persistent");
     }

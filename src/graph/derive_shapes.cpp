@@ -30,7 +30,8 @@ std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const Varia
   }
   for (const Node& node : graph.nodes) {
     std::vector<TensorType> in;
-    for (const TensorId id : node.inputs) in.push_back(id == kNoTensor ? TensorType{} : types[std::size_t(id)]);
+    for (const TensorId id : node.inputs)
+      in.push_back(id == kNoTensor ? TensorType{} : types[std::size_t(id)]);
     std::vector<TensorType> out;
     try {
       out = OpRegistry::instance().get(node.op).infer(node.attrs, in);
@@ -47,8 +48,8 @@ std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const Varia
         types[id] = out[i];
       } else if (types[id].shape.num_elements() != out[i].shape.num_elements() ||
                  types[id].dtype != out[i].dtype) {
-        throw_as<InternalError>("{} is {}, the shape rule gives {}{}", graph.tensors[id].name, types[id],
-                                out[i], at_node(node));
+        throw_as<InternalError>("{} is {}, the shape rule gives {}{}", graph.tensors[id].name,
+                                types[id], out[i], at_node(node));
       }
     }
   }

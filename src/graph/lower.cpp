@@ -35,7 +35,8 @@ LoweredGraph with_types(const ComputationGraph& graph, const std::vector<TensorT
     node.layer = from.layer;
     node.where = from.where;
     for (const int state : OpRegistry::instance().get(from.op).state_writes) {
-      const bool present = std::size_t(state) < node.inputs.size() && node.inputs[std::size_t(state)] >= 0;
+      const bool present =
+          std::size_t(state) < node.inputs.size() && node.inputs[std::size_t(state)] >= 0;
       if (present) node.state_writes.push_back(state);
     }
     node.stream = int(StreamKind::COMP_1);
@@ -125,7 +126,8 @@ void choose_kernels(LoweredGraph& graph, const KernelOracle& oracle) {
     LoweredNode& node = graph.nodes[n];
     KernelChoice choice;
     try {
-      choice = oracle.choose(node.op, node.attrs, types_of(graph, node.inputs), types_of(graph, node.outputs));
+      choice = oracle.choose(node.op, node.attrs, types_of(graph, node.inputs),
+                             types_of(graph, node.outputs));
     } catch (const Unsupported& error) {
       throw_as<Unsupported>("{}\n  in layer \"{}\" ({}){}", error.what(), node.layer, node.op,
                             node.where.empty() ? "" : ", built at " + node.where.str());

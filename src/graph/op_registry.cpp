@@ -24,8 +24,8 @@ OpRegistry& OpRegistry::instance() {
 
 void OpRegistry::add(OpDef def) {
   const std::scoped_lock lock(impl_->mutex);
-  TR_CHECK(impl_->seals == 0, "op '{}' is registered while a compile runs, expected before or after it",
-           def.name);
+  TR_CHECK(impl_->seals == 0,
+           "op '{}' is registered while a compile runs, expected before or after it", def.name);
   TR_CHECK(!def.name.empty(), "an op is registered without a name");
   TR_CHECK(def.infer, "op '{}' is registered without a shape rule (infer)", def.name);
   const std::string name = def.name;
@@ -73,7 +73,8 @@ constexpr std::string_view kTypeNames[] = {"bool", "integer", "number", "text", 
 AttrValue converted(const OpDef& def, const AttrSpec& spec, const AttrValue& value) {
   if (value.index() == spec.default_value.index()) return value;
   const auto* integer = std::get_if<std::int64_t>(&value);
-  if (integer != nullptr && std::holds_alternative<double>(spec.default_value)) return double(*integer);
+  if (integer != nullptr && std::holds_alternative<double>(spec.default_value))
+    return double(*integer);
   throw_as<InvalidArgument>("{}: attribute '{}' is given as {}, expected {}", def.name, spec.name,
                             kTypeNames[value.index()], kTypeNames[spec.default_value.index()]);
 }
@@ -86,7 +87,8 @@ Attrs complete_attrs(const OpDef& def, const Attrs& given) {
     if (given.contains(spec.name)) {
       out.set(spec.name, converted(def, spec, given.values().find(spec.name)->second));
     } else {
-      TR_CHECK(!spec.required, "{}: attribute '{}' is missing, it has no default", def.name, spec.name);
+      TR_CHECK(!spec.required, "{}: attribute '{}' is missing, it has no default", def.name,
+               spec.name);
       out.set(spec.name, spec.default_value);
     }
   }

@@ -51,7 +51,8 @@ class ModelGraph {
     return builder_.persistent(name, Role::SCALAR, {Shape{}, dtype});
   }
   TensorId counters(const std::string& prefix = "") {
-    return builder_.persistent(prefix + "counters", Role::SCALAR, {Shape{kNumCounters}, DType::INT64});
+    return builder_.persistent(prefix + "counters", Role::SCALAR,
+                               {Shape{kNumCounters}, DType::INT64});
   }
   TensorId step_floats() {
     const int columns = step_floats_columns(num_param_groups(options()));
@@ -70,7 +71,8 @@ class ModelGraph {
   TensorId found_inf() { return scalar("found_inf", DType::INT32); }
   TensorId grad_sumsq() { return scalar("grad_sumsq", DType::FP32); }
   TensorId segments() {
-    const auto bytes = std::int64_t(std::max<std::size_t>(1, layout_.segments.size()) * sizeof(Segment));
+    const auto bytes =
+        std::int64_t(std::max<std::size_t>(1, layout_.segments.size()) * sizeof(Segment));
     return builder_.persistent("segments", Role::TABLE, {Shape{bytes}, DType::UINT8});
   }
 
@@ -79,9 +81,11 @@ class ModelGraph {
     const Param& param = sources_.plan.params[std::size_t(index)];
     if (param.spec.kind == ParamKind::BUFFER) {
       const bool next = training() && !kind_.micro.first;  // later micro-batches go on from what is new
-      return next ? next_buffer(index) : builder_.persistent(param.name, Role::BUFFER, param.spec.type, index);
+      return next ? next_buffer(index)
+                  : builder_.persistent(param.name, Role::BUFFER, param.spec.type, index);
     }
-    if (kind_.ema) return builder_.persistent(param.name + ".ema", Role::EMA, param.spec.type, index);
+    if (kind_.ema)
+      return builder_.persistent(param.name + ".ema", Role::EMA, param.spec.type, index);
     return builder_.persistent(param.name, Role::WEIGHT, param.spec.type, index);
   }
   TensorId next_buffer(int index) {
@@ -92,7 +96,8 @@ class ModelGraph {
     const Param& param = sources_.plan.params[std::size_t(index)];
     const DType low = *options().low_dtype;
     if (kind_.ema) return cast_of(param_tensor(index), low);  // averages have no 16-bit copy of their own
-    return builder_.persistent(param.name + ".cast", Role::WEIGHT_CAST, {param.spec.type.shape, low}, index);
+    return builder_.persistent(param.name + ".cast", Role::WEIGHT_CAST,
+                               {param.spec.type.shape, low}, index);
   }
 
   TensorId cast_of(TensorId id, DType to) {
@@ -125,10 +130,12 @@ class ModelGraph {
     }
     const DType compute = compute_dtype(def, layer);
     std::vector<TensorId> inputs;
-    for (const int value : layer.inputs) inputs.push_back(cast_to(values_[std::size_t(value)], compute));
+    for (const int value : layer.inputs)
+      inputs.push_back(cast_to(values_[std::size_t(value)], compute));
     for (const int param : layer.params) {
       const ParamKind kind = sources_.plan.params[std::size_t(param)].spec.kind;
-      const bool low = def.precision == Precision::LOW && options().low_dtype && kind == ParamKind::WEIGHT;
+      const bool low =
+          def.precision == Precision::LOW && options().low_dtype && kind == ParamKind::WEIGHT;
       inputs.push_back(low ? low_param_tensor(param) : param_tensor(param));
       if (training() && kind != ParamKind::BUFFER) trained_.emplace_back(param, inputs.back());
     }
@@ -139,7 +146,8 @@ class ModelGraph {
       attrs.set("draw_id", std::int64_t(fnv1a64(layer.name) >> 1));
     }
     const bool replaced = !training() && !def.eval_op.empty();
-    const std::vector<TensorId> outputs = builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
+    const std::vector<TensorId> outputs =
+        builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
     if (training()) retag_buffers(def, layer, outputs);
     values_.push_back({outputs.front(), def.precision == Precision::HIGH ? DType::FP32 : compute});
   }
@@ -154,7 +162,8 @@ class ModelGraph {
     return widest;
   }
 
-  void retag_buffers(const OpDef& def, const ArchLayer& layer, const std::vector<TensorId>& outputs) {
+  void retag_buffers(const OpDef& def, const ArchLayer& layer,
+                     const std::vector<TensorId>& outputs) {
     const std::size_t first_param = layer.inputs.size();
     for (const auto& [out, in] : def.next_buffers) {
       const int param = layer.params[std::size_t(in) - first_param];
@@ -184,7 +193,8 @@ class ModelGraph {
     builder_.at(GraphId::LOSS, sources_.loss.name);
     std::vector<TensorId> outputs;
     for (const int value : sources_.plan.outputs) outputs.push_back(values_[std::size_t(value)].id);
-    return sources_.loss.build(builder_, outputs, [&](const std::string& name) { return field(name); });
+    return sources_.loss.build(builder_, outputs,
+                               [&](const std::string& name) { return field(name); });
   }
 
   /// Gradients go straight into their places: the last node of each writes the GRADIENT tensor.
@@ -225,8 +235,9 @@ class ModelGraph {
   void add_tail(TensorId loss_sum) {
     if (options().accumulate_steps > 1) {
       builder_.at(GraphId::ACCUMULATE, "");
-      builder_.add_into("accumulate_grads", {builder_.range(Role::GRADIENT), builder_.range(Role::GRAD_ACCUM)},
-                        {}, {{"first", kind_.micro.first}, {"last", kind_.micro.last}});
+      builder_.add_into("accumulate_grads",
+                        {builder_.range(Role::GRADIENT), builder_.range(Role::GRAD_ACCUM)}, {},
+                        {{"first", kind_.micro.first}, {"last", kind_.micro.last}});
     }
     if (!kind_.micro.last) {
       record(loss_sum, "", {});
@@ -234,7 +245,8 @@ class ModelGraph {
     }
     add_communication();
     builder_.at(GraphId::CHECK, "");
-    builder_.add_into("finite_check", {builder_.range(Role::GRADIENT)}, {found_inf(), grad_sumsq()});
+    builder_.add_into("finite_check", {builder_.range(Role::GRADIENT)},
+                      {found_inf(), grad_sumsq()});
     add_update();
     record(loss_sum, "", {found_inf(), grad_sumsq(), loss_scale()});
   }
@@ -251,8 +263,14 @@ class ModelGraph {
     builder_.at(GraphId::OPTIMIZER, "");
     const OptimizerSpec& optimizer = sources_.optimizer;
     const OpDef& def = OpRegistry::instance().get(optimizer.op);
-    std::vector<TensorId> inputs = {builder_.range(Role::WEIGHT), builder_.range(Role::GRADIENT), segments(),
-                                    step_floats(), counters(), loss_scale(), found_inf(), grad_sumsq()};
+    std::vector<TensorId> inputs = {builder_.range(Role::WEIGHT),
+                                    builder_.range(Role::GRADIENT),
+                                    segments(),
+                                    step_floats(),
+                                    counters(),
+                                    loss_scale(),
+                                    found_inf(),
+                                    grad_sumsq()};
     const std::size_t moment_slots = def.inputs.size() - inputs.size() - 1;
     const Role moments[] = {Role::MOMENT1, Role::MOMENT2};
     for (std::size_t i = 0; i < moment_slots; ++i) {
@@ -265,8 +283,9 @@ class ModelGraph {
     attrs.set("clip_value", double(options().grad_clip_value));
     builder_.add_into(optimizer.op, inputs, {}, attrs);
     if (layout_.buffer_elements > 0) {
-      builder_.add_into("commit_buffers",
-                        {builder_.range(Role::BUFFER), builder_.range(Role::BUFFER_NEXT), found_inf()}, {});
+      builder_.add_into(
+          "commit_buffers",
+          {builder_.range(Role::BUFFER), builder_.range(Role::BUFFER_NEXT), found_inf()}, {});
     }
     if (options().ema_decay > 0) {
       builder_.at(GraphId::EMA_UPDATE, "");

@@ -22,7 +22,8 @@ Attrs with_activation(const Attrs& attrs, const std::string& activation, const A
 }
 
 /// Moves `second`'s output to `first` and marks `second` for removal.
-void absorb(LoweredNode& first, LoweredNode& second, Attrs attrs, std::vector<bool>& gone, int second_index) {
+void absorb(LoweredNode& first, LoweredNode& second, Attrs attrs, std::vector<bool>& gone,
+            int second_index) {
   first.attrs = std::move(attrs);
   first.outputs = second.outputs;
   gone[std::size_t(second_index)] = true;
@@ -33,20 +34,22 @@ void try_forward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& us
   const int reader = uses.sole_reader(fc.outputs[0]);
   if (reader < 0) return;
   LoweredNode& act = graph.nodes[std::size_t(reader)];
-  const bool is_activation = OpRegistry::instance().find(act.op + std::string(kBackward)) != nullptr &&
-                             OpRegistry::instance().get(act.op).elementwise && act.inputs.size() == 1;
+  const bool is_activation =
+      OpRegistry::instance().find(act.op + std::string(kBackward)) != nullptr &&
+      OpRegistry::instance().get(act.op).elementwise && act.inputs.size() == 1;
   if (!is_activation || !only_alpha(act.attrs)) return;
   const Attrs fused = with_activation(fc.attrs, act.op, act.attrs);
   if (!oracle.fuses("fc", fused, types_of(graph, fc.inputs))) return;
   absorb(fc, act, fused, gone, reader);
 }
 
-void try_backward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses, LoweredNode& dx,
-                  std::vector<bool>& gone) {
+void try_backward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
+                  LoweredNode& dx, std::vector<bool>& gone) {
   const int reader = uses.sole_reader(dx.outputs[0]);
   if (reader < 0) return;
   LoweredNode& gate = graph.nodes[std::size_t(reader)];
-  if (!gate.op.ends_with(kBackward) || gate.inputs.size() != 2 || gate.inputs[0] != dx.outputs[0]) return;
+  if (!gate.op.ends_with(kBackward) || gate.inputs.size() != 2 || gate.inputs[0] != dx.outputs[0])
+    return;
   const std::string activation = gate.op.substr(0, gate.op.size() - kBackward.size());
   const OpDef* def = OpRegistry::instance().find(activation);
   if (def == nullptr || !def->elementwise || !only_alpha(gate.attrs)) return;
@@ -64,7 +67,8 @@ void fuse_fc_activation(LoweredGraph& graph, const KernelOracle& oracle) {
   std::vector<bool> gone(graph.nodes.size(), false);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     LoweredNode& node = graph.nodes[n];
-    if (gone[n] || !node.attrs.contains("activation") || !node.attrs.str("activation").empty()) continue;
+    if (gone[n] || !node.attrs.contains("activation") || !node.attrs.str("activation").empty())
+      continue;
     if (node.op == "fc") try_forward(graph, oracle, uses, node, gone);
     if (node.op == "fc_dx") try_backward(graph, oracle, uses, node, gone);
   }

@@ -13,7 +13,8 @@ const std::vector<NamedPass>& all_passes() {
   return passes;
 }
 
-Uses::Uses(const LoweredGraph& graph) : readers_(graph.tensors.size()), writer_(graph.tensors.size(), -1) {
+Uses::Uses(const LoweredGraph& graph)
+    : readers_(graph.tensors.size()), writer_(graph.tensors.size(), -1) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const LoweredNode& node = graph.nodes[n];
     for (const TensorId id : node.inputs) {
@@ -35,7 +36,8 @@ void remove_nodes(LoweredGraph& graph, const std::vector<bool>& gone) {
 
 std::vector<TensorType> types_of(const LoweredGraph& graph, const std::vector<TensorId>& ids) {
   std::vector<TensorType> types;
-  for (const TensorId id : ids) types.push_back(id == kNoTensor ? TensorType{} : graph.tensor(id).type);
+  for (const TensorId id : ids)
+    types.push_back(id == kNoTensor ? TensorType{} : graph.tensor(id).type);
   return types;
 }
 

@@ -57,16 +57,19 @@ TEST(BluePrintTest, EachPlaceIsAnInstanceOfItsOwn) {
 TEST(BluePrintTest, SharedPlacesUseOneSetOfParameters) {
   const BluePrint block = shared(seq(fc(6, true), relu(), fc(6, false)));
   const ArchPlan plan = expand(seq(block, block.named("again"), fc(2, true)), kVectorFields);
-  EXPECT_EQ(param_names(plan), (std::vector<std::string>{"0.0.weight", "0.0.bias", "0.2.weight", "2.weight",
-                                                         "2.bias"}));
+  EXPECT_EQ(param_names(plan), (std::vector<std::string>{"0.0.weight", "0.0.bias", "0.2.weight",
+                                                         "2.weight", "2.bias"}));
   EXPECT_EQ(plan.layers[0].params, plan.layers[3].params);
   EXPECT_EQ(plan.layers[3].num_params, 0) << "counted at the first use only";
 }
 
 TEST(BluePrintTest, SharedPlaceOfAnotherShapeIsRefused) {
   const BluePrint layer = shared(fc(5, true));
-  const std::string text = message_of<InvalidArgument>([&] { expand(seq(layer, layer), kVectorFields); });
-  EXPECT_NE(text.find("shared parameter 0.weight is fp32 [5, 6], expected fp32 [5, 5]"), std::string::npos) << text;
+  const std::string text =
+      message_of<InvalidArgument>([&] { expand(seq(layer, layer), kVectorFields); });
+  EXPECT_NE(text.find("shared parameter 0.weight is fp32 [5, 6], expected fp32 [5, 5]"),
+            std::string::npos)
+      << text;
 }
 
 TEST(BluePrintTest, ResidualAddsBodyAndShortcut) {
@@ -97,27 +100,43 @@ TEST(BluePrintTest, AnyDagOfValuesWithSeveralInputsAndOutputs) {
 TEST(BluePrintTest, WrongUseIsRefusedWithWords) {
   const Value a = input("image");
   const Value b = input("extra");
-  EXPECT_NE(message_of<InvalidArgument>([] { seq(std::vector<BluePrint>{}); }).find("seq: it is empty"),
+  EXPECT_NE(
+      message_of<InvalidArgument>([] { seq(std::vector<BluePrint>{}); }).find("seq: it is empty"),
+      std::string::npos);
+  EXPECT_NE(message_of<InvalidArgument>([] { repeat(relu(), 0); }).find("times is 0"),
             std::string::npos);
-  EXPECT_NE(message_of<InvalidArgument>([] { repeat(relu(), 0); }).find("times is 0"), std::string::npos);
-  EXPECT_NE(message_of<InvalidArgument>([&] { model({a}, {add(a, b)}); }).find("input('extra')"), std::string::npos);
-  EXPECT_NE(message_of<InvalidArgument>([&] { model({a, a}, {relu()(a)}); }).find("listed twice"), std::string::npos);
-  EXPECT_NE(message_of<InvalidArgument>([&] { fc(3, true)(a, b); }).find("applied to 2 values, expected 1"),
+  EXPECT_NE(message_of<InvalidArgument>([&] { model({a}, {add(a, b)}); }).find("input('extra')"),
+            std::string::npos);
+  EXPECT_NE(message_of<InvalidArgument>([&] {
+              model({a, a}, {relu()(a)});
+            }).find("listed twice"),
+            std::string::npos);
+  EXPECT_NE(message_of<InvalidArgument>([&] {
+              fc(3, true)(a, b);
+            }).find("applied to 2 values, expected 1"),
             std::string::npos);
   const BluePrint twins = seq(fc(6, true).named("x"), fc(6, true).named("x"));
-  EXPECT_NE(message_of<InvalidArgument>([&] { expand(twins, kVectorFields); }).find("two layers have the name 'x'"),
+  EXPECT_NE(message_of<InvalidArgument>([&] {
+              expand(twins, kVectorFields);
+            }).find("two layers have the name 'x'"),
             std::string::npos);
 }
 
 TEST(BluePrintTest, ErrorsNameTheLayerAndTheUsersLine) {
   const BluePrint net = seq(fc(6, true), layer("concat", {{"axis", std::int64_t(5)}}));
   const std::string text = message_of<InvalidArgument>([&] { expand(net, kVectorFields); });
-  EXPECT_NE(text.find("in layer \"1\" (concat), built at blueprint_test.cpp:"), std::string::npos) << text;
-  const std::string sum = message_of<InvalidArgument>([&] { expand(residual(fc(5, true)), kVectorFields); });
-  EXPECT_NE(sum.find("in layer \"add\" (add), built at blueprint_test.cpp:"), std::string::npos) << sum;
-  const std::string unknown = message_of<InvalidArgument>([&] { expand(layer("rleu", {}), kVectorFields); });
+  EXPECT_NE(text.find("in layer \"1\" (concat), built at blueprint_test.cpp:"), std::string::npos)
+      << text;
+  const std::string sum =
+      message_of<InvalidArgument>([&] { expand(residual(fc(5, true)), kVectorFields); });
+  EXPECT_NE(sum.find("in layer \"add\" (add), built at blueprint_test.cpp:"), std::string::npos)
+      << sum;
+  const std::string unknown =
+      message_of<InvalidArgument>([&] { expand(layer("rleu", {}), kVectorFields); });
   EXPECT_NE(unknown.find("relu"), std::string::npos) << unknown;
-  const std::string field = message_of<InvalidArgument>([&] { expand(relu(), {{"imaged", {Shape{6}, DType::FP32}}}); });
+  const std::string field = message_of<InvalidArgument>([&] {
+    expand(relu(), {{"imaged", {Shape{6}, DType::FP32}}});
+  });
   EXPECT_NE(field.find("imaged"), std::string::npos) << field;
 }
 

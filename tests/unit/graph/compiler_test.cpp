@@ -34,7 +34,9 @@ class StubbornOracle final : public KernelOracle {
     return {"stub", op == "fc" ? 1000 : 0};
   }
   bool knows(const std::string& op) const override { return op != unknown_; }
-  bool fuses(const std::string&, const Attrs&, std::span<const TensorType>) const override { return false; }
+  bool fuses(const std::string&, const Attrs&, std::span<const TensorType>) const override {
+    return false;
+  }
   DeviceKind device() const override { return DeviceKind::CPU; }
 
  private:
@@ -44,12 +46,16 @@ class StubbornOracle final : public KernelOracle {
 const PlanningOracle kOracle(DeviceKind::CPU);
 
 TEST(CompilerTest, TrainingStepOfAnMlpIsTheDocumentedRowOfOps) {
-  const CompileResult result =
-      compile(request_for(small_mlp(), kDigitFields, {variant(Mode::TRAIN, 8, kDigitFields)}), kOracle);
-  const std::vector<std::string> expected = {
-      "fc", "fc", "fc", "softmax_cross_entropy", "loss_seed", "softmax_cross_entropy_backward",
-      "fc_dx", "fc_dweight", "fc_dx", "fc_dweight", "fc_dweight", "finite_check", "sgd", "topk_correct",
-      "record_step", "advance_counters"};
+  const CompileResult result = compile(
+      request_for(small_mlp(), kDigitFields, {variant(Mode::TRAIN, 8, kDigitFields)}), kOracle);
+  const std::vector<std::string> expected = {"fc",          "fc",
+                                             "fc",          "softmax_cross_entropy",
+                                             "loss_seed",   "softmax_cross_entropy_backward",
+                                             "fc_dx",       "fc_dweight",
+                                             "fc_dx",       "fc_dweight",
+                                             "fc_dweight",  "finite_check",
+                                             "sgd",         "topk_correct",
+                                             "record_step", "advance_counters"};
   std::vector<std::string> got = ops_of(result.lowered[0]);
   std::vector<std::string> want = expected;
   std::sort(got.begin(), got.end());
@@ -64,8 +70,9 @@ TEST(CompilerTest, TrainingStepOfAnMlpIsTheDocumentedRowOfOps) {
 }
 
 TEST(CompilerTest, FusionHappensOnlyWhereTheBackendOffersIt) {
-  const CompileResult result = compile(
-      request_for(small_mlp(), kDigitFields, {variant(Mode::TRAIN, 8, kDigitFields)}), StubbornOracle());
+  const CompileResult result =
+      compile(request_for(small_mlp(), kDigitFields, {variant(Mode::TRAIN, 8, kDigitFields)}),
+              StubbornOracle());
   const LoweredGraph& graph = result.lowered[0];
   EXPECT_EQ(count_op(graph, "relu"), 2);
   EXPECT_EQ(count_op(graph, "relu_backward"), 2);
@@ -105,8 +112,8 @@ TEST(CompilerTest, DropoutDrawsItsMaskAgainInTheBackwardPass) {
 }
 
 TEST(CompilerTest, PredictionWritesTheModelsOutputs) {
-  const CompileResult result =
-      compile(request_for(small_mlp(), kDigitFields, {variant(Mode::PREDICT, 5, kDigitFields)}), kOracle);
+  const CompileResult result = compile(
+      request_for(small_mlp(), kDigitFields, {variant(Mode::PREDICT, 5, kDigitFields)}), kOracle);
   const LoweredGraph& graph = result.lowered[0];
   const auto output = std::find_if(graph.tensors.begin(), graph.tensors.end(),
                                    [](const LoweredTensor& t) { return t.name == "output"; });
@@ -123,7 +130,9 @@ TEST(CompilerTest, MixedPrecisionCastsAreInTheGraph) {
   request.variants[0].fields["image"].dtype = DType::FP16;
   const CompileResult result = compile(request, kOracle);
   const LoweredGraph& graph = result.lowered[0];
-  EXPECT_EQ(count_op(graph, "cast"), 0) << "weights have 16-bit copies, gradients come out in fp32\n" << graph.text();
+  EXPECT_EQ(count_op(graph, "cast"), 0)
+      << "weights have 16-bit copies, gradients come out in fp32\n"
+      << graph.text();
   EXPECT_EQ(count_op(graph, "update_loss_scale"), 1);
   for (const LoweredNode& node : graph.nodes) {
     if (node.op != "fc") continue;
@@ -159,22 +168,22 @@ TEST(CompilerTest, ReductionOverRanksStandsBeforeTheCheckAndVanishesAlone) {
 }
 
 TEST(CompilerTest, EqualVariantsAreStoredOnce) {
-  const CompileResult result =
-      compile(request_for(small_mlp(), kDigitFields,
-                          {variant(Mode::EVAL, 8, kDigitFields), variant(Mode::EVAL, 8, kDigitFields),
-                           variant(Mode::EVAL, 3, kDigitFields)}),
-              kOracle);
+  const CompileResult result = compile(
+      request_for(small_mlp(), kDigitFields,
+                  {variant(Mode::EVAL, 8, kDigitFields), variant(Mode::EVAL, 8, kDigitFields),
+                   variant(Mode::EVAL, 3, kDigitFields)}),
+      kOracle);
   EXPECT_EQ(result.lowered.size(), 2u);
   EXPECT_EQ(result.atlas.whole(0), result.atlas.whole(1));
   EXPECT_NE(result.atlas.whole(0), result.atlas.whole(2));
 }
 
 TEST(CompilerTest, PersistentPlacesAreEqualInAllVariants) {
-  const CompileResult result =
-      compile(request_for(small_mlp(), kDigitFields,
-                          {variant(Mode::TRAIN, 8, kDigitFields), variant(Mode::TRAIN, 3, kDigitFields),
-                           variant(Mode::EVAL, 5, kDigitFields)}),
-              kOracle);
+  const CompileResult result = compile(
+      request_for(small_mlp(), kDigitFields,
+                  {variant(Mode::TRAIN, 8, kDigitFields), variant(Mode::TRAIN, 3, kDigitFields),
+                   variant(Mode::EVAL, 5, kDigitFields)}),
+      kOracle);
   std::map<std::string, std::int64_t> places;
   for (std::size_t v = 0; v < result.lowered.size(); ++v) {
     for (std::size_t i = 0; i < result.lowered[v].tensors.size(); ++i) {
@@ -191,9 +200,10 @@ TEST(CompilerTest, PersistentPlacesAreEqualInAllVariants) {
 TEST(CompilerTest, MissingKernelIsRefusedByNameAndPlace) {
   const std::map<std::string, TensorType> fields = {{"image", {Shape{8, 8, 3}, DType::FP32}},
                                                     {"label", {Shape{}, DType::INT32}}};
-  const auto request =
-      request_for(seq(conv(4, 3, 1, 1), relu(), fc(10, true)), fields, {variant(Mode::TRAIN, 8, fields)});
-  const std::string text = message_of<Unsupported>([&] { compile(request, StubbornOracle("conv")); });
+  const auto request = request_for(seq(conv(4, 3, 1, 1), relu(), fc(10, true)), fields,
+                                   {variant(Mode::TRAIN, 8, fields)});
+  const std::string text =
+      message_of<Unsupported>([&] { compile(request, StubbornOracle("conv")); });
   EXPECT_NE(text.find("conv: no cpu kernel exists"), std::string::npos) << text;
   EXPECT_NE(text.find("in layer \"0\", built at compiler_test.cpp:"), std::string::npos) << text;
 }
@@ -209,7 +219,9 @@ TEST(CompilerTest, RegistryIsSealedWhileACompileRuns) {
   const OpRegistry::Seal seal;
   OpDef def;
   def.name = "late";
-  def.infer = [](const Attrs&, std::span<const TensorType> in) { return std::vector<TensorType>{in[0]}; };
+  def.infer = [](const Attrs&, std::span<const TensorType> in) {
+    return std::vector<TensorType>{in[0]};
+  };
   EXPECT_THROW(OpRegistry::instance().add(def), InvalidArgument);
 }
 
@@ -247,8 +259,10 @@ TEST(VerifierTest, NamesThePassAndTheNode) {
   builder.add("relu", {y});
   std::swap(graph.nodes[0], graph.nodes[1]);
   const std::string text = message_of<InternalError>([&] { verify(graph, "my_pass"); });
-  EXPECT_NE(text.find("after my_pass: node 0 \"features.1\" (relu) reads features.1.y before it is written"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "after my_pass: node 0 \"features.1\" (relu) reads features.1.y before it is written"),
+      std::string::npos)
       << text;
 }
 
