@@ -21,9 +21,9 @@ std::vector<NamedTensor> entries(const SafetensorsFile& file, const std::string&
   return found;
 }
 
-Scheduler schedule_of(double lr, const RunOptions& options) {
-  if (!options.cosine) return ConstantLR().base_lr(lr).warmup(options.warmup);
-  return CosineAnnealingLR().base_lr(lr).eta_min(0).warmup(options.warmup);
+Scheduler schedule_of(const RunOptions& options) {
+  if (!options.cosine) return ConstantLR().base_lr(options.lr).warmup(options.warmup);
+  return CosineAnnealingLR().base_lr(options.lr).eta_min(0).warmup(options.warmup);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Session session_of(const RunOptions& options) {
 }
 
 GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss& loss,
-                const Optimizer& optimizer, double lr, const RunOptions& options) {
+                const Optimizer& optimizer, const RunOptions& options) {
   silence();
   const TempFolder folder;
   const std::string weights = folder.path("initial.safetensors");
@@ -73,7 +73,7 @@ GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss&
       .model(model)
       .loss(loss)
       .optimizer(optimizer)
-      .scheduler(schedule_of(lr, options))
+      .scheduler(schedule_of(options))
       .total_epochs(options.epochs)
       .load_weights(weights)
       .callbacks(std::move(callbacks));

@@ -10,6 +10,7 @@
 namespace tr::test {
 
 struct RunOptions {
+  double lr = 0.1;
   int micro_batches = 1;
   int epochs = 1;
   float clip_norm = 0;
@@ -43,6 +44,6 @@ Session session_of(const RunOptions& options);
 
 /// Trains `model` from the weights "initial.NAME" on the file's fields.
 GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss& loss,
-                const Optimizer& optimizer, double lr, const RunOptions& options);
+                const Optimizer& optimizer, const RunOptions& options);
 
 }  // namespace tr::test

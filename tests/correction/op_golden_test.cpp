@@ -124,16 +124,22 @@ TEST(LossGolden, LogSoftmaxEqualsPyTorch) {
   }
 }
 
-void expect_loss(const SafetensorsFile& file, const std::string& name, const std::string& op,
-                 const Tensor& target, const Attrs& attrs, double scale) {
-  SCOPED_TRACE(op + " " + name);
+struct LossCall {
+  std::string op;
+  Tensor target;
+  Attrs attrs;
+  double scale;  // what the scores span
+};
+
+void expect_loss(const SafetensorsFile& file, const std::string& name, const LossCall& call) {
+  SCOPED_TRACE(call.op + " " + name);
   const Tensor x = file.at(name + ".x");
-  const Tolerance close = tolerance(DType::FP32, x.num_elements(), scale);
-  EXPECT_TRUE(
-      is_close(run_op(op, {x, target}, attrs).front(), file.at(name + ".loss_sum"), close, "loss"));
-  const Tensor dx = grad_op(op, {x, target}, attrs, {Tensor::full({}, 1)}).front();
+  const Tolerance close = tolerance(DType::FP32, x.num_elements(), call.scale);
+  EXPECT_TRUE(is_close(run_op(call.op, {x, call.target}, call.attrs).front(),
+                       file.at(name + ".loss_sum"), close, "loss"));
+  const Tensor dx = grad_op(call.op, {x, call.target}, call.attrs, {Tensor::full({}, 1)}).front();
   // exp(log p) has the rounding of log p, which is as large as what the scores span.
-  EXPECT_TRUE(is_close(dx, file.at(name + ".dx"), tolerance(DType::FP32, 1, scale / 2), "dx"));
+  EXPECT_TRUE(is_close(dx, file.at(name + ".dx"), tolerance(DType::FP32, 1, call.scale / 2), "dx"));
 }
 
 TEST(LossGolden, CrossEntropyEqualsPyTorch) {
@@ -142,8 +148,11 @@ TEST(LossGolden, CrossEntropyEqualsPyTorch) {
   for (const double smoothing : {0.0, 0.1, 1.0}) {
     for (const std::string kind : {"hard", "soft", "extreme"}) {
       const std::string name = fmt::format("{}.{:g}", kind, smoothing);
-      expect_loss(file, name, "softmax_cross_entropy", file.at(name + ".labels"),
-                  {{"label_smoothing", smoothing}}, kind == "extreme" ? 120 : 8);
+      expect_loss(file, name,
+                  {"softmax_cross_entropy",
+                   file.at(name + ".labels"),
+                   {{"label_smoothing", smoothing}},
+                   kind == "extreme" ? 120.0 : 8.0});
       ++checked;
     }
   }
@@ -154,7 +163,7 @@ TEST(LossGolden, MseAndBceEqualPyTorch) {
   for (const std::string op : {"mse", "bce_with_logits"}) {
     const SafetensorsFile file = golden(op);
     for (const std::string& name : cases_of(file)) {
-      expect_loss(file, name, op, file.at(name + ".target"), {}, 36);
+      expect_loss(file, name, {op, file.at(name + ".target"), {}, 36});
     }
   }
 }

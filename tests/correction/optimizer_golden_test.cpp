@@ -97,12 +97,13 @@ struct Step {
   std::int64_t updates = 0;  // done before
   float lr = 0;
   float loss_scale = 1;
+  int threads = 0;
 };
 
 // One step by the ops of docs/execution.md: finite_check, the optimizer, ema_update.
 void run_step(const Settings& s, const Ranges& ranges, const Tensor& gradients, const Step& step,
-              State& state, int threads = 0) {
-  const TaskDevice device{DeviceKind::CPU, threads};
+              State& state) {
+  const TaskDevice device{DeviceKind::CPU, step.threads};
   std::vector<std::int64_t> counters(kNumCounters, 0);
   counters[kCounterRow] = counters[kCounterStep] = step.number;
   counters[kCounterUpdates] = step.updates;
@@ -154,8 +155,8 @@ class OptimizerGolden : public testing::TestWithParam<std::string> {
     const Ranges ranges(file_);
     State state = initial_state(ranges);
     for (std::int64_t i = 0; i < kSteps; ++i) {
-      const Step step{i, i, file_.at("lr").data<float>()[i], loss_scale};
-      run_step(settings_, ranges, ranges.gradients(i, loss_scale), step, state, threads);
+      const Step step{i, i, file_.at("lr").data<float>()[i], loss_scale, threads};
+      run_step(settings_, ranges, ranges.gradients(i, loss_scale), step, state);
       if (after) after(i, state);
     }
     return state;

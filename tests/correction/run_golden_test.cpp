@@ -88,7 +88,9 @@ class RunGolden : public testing::TestWithParam<Row> {
 
 TEST_P(RunGolden, LossesAndWeightsEqualPyTorch) {
   const Row& row = GetParam();
-  const GoldenRun run = train(file_, row.model, row.loss, row.optimizer, row.lr, row.options);
+  RunOptions options = row.options;
+  options.lr = row.lr;
+  const GoldenRun run = train(file_, row.model, row.loss, row.optimizer, options);
   const Tolerance close = run_tolerance(run.losses.num_elements(), row.normalising);
   EXPECT_TRUE(is_close(run.losses, file_.at("losses"), close, "losses"));
   EXPECT_FALSE(run.weights.empty());
@@ -111,13 +113,31 @@ TEST(RunGoldenFiles, EachHasARow) {
   EXPECT_EQ(files, rows().size());
 }
 
+// Rounded activations and casts leave a run where it was, up to the rounding: a wrong cast or scale
+// would not.
+TEST(RunGoldenAmp, MixedPrecisionStaysNearFullPrecision) {
+  const SafetensorsFile file = golden("run_sgd_nesterov");
+  for (const DType low : {DType::FP16, DType::BF16}) {
+    RunOptions options;
+    options.lr = 0.05;
+    options.amp = std::string(name_of(low));
+    const GoldenRun run = train(file, mlp(), CrossEntropyLoss(), momentum(0.001, true), options);
+    const double u = unit_roundoff(low);
+    EXPECT_TRUE(is_close(run.losses, file.at("losses"), {4 * u, 4 * u}, options.amp));
+    EXPECT_FALSE(is_close(run.losses, file.at("losses"), run_tolerance(50, false)))
+        << options.amp << " is in effect";
+    EXPECT_EQ(run.result.history.at(0).skipped_steps, 0);
+  }
+}
+
 // Negative control: small mistakes of a training step leave the tolerance within 50 steps.
 TEST(RunGoldenControl, SmallMistakesAreSeen) {
   const Loss ce = CrossEntropyLoss();
   const auto close = [&](const std::string& name, const Optimizer& optimizer, double lr,
                          RunOptions options, bool normalising) {
     const SafetensorsFile file = golden("run_" + name);
-    const GoldenRun run = train(file, mlp(), ce, optimizer, lr, options);
+    options.lr = lr;
+    const GoldenRun run = train(file, mlp(), ce, optimizer, options);
     return bool(is_close(run.losses, file.at("losses"), run_tolerance(50, normalising)));
   };
   EXPECT_FALSE(close("sgd_nesterov", momentum(0.001, false), 0.05, {}, false)) << "no Nesterov";
