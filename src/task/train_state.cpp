@@ -61,10 +61,10 @@ EpochRecord record_from(const json& j) {
 
 }  // namespace
 
-std::string TrainState::to_json(const Config& config, const std::string& digest,
-                                const TuningTable& tuning) const {
+std::string TrainState::to_json(const CompiledRun& run, const std::string& digest) const {
   json j;
-  j["phase"] = phase;
+  const bool ended = std::size_t(phase) >= run.phases.size();
+  j["in_validation"] = !ended && run.phases[std::size_t(phase)].split == data::Split::VAL;
   j["step"] = step;
   j["total_steps"] = total_steps;
   j["epoch"] = record_json(epoch);
@@ -83,8 +83,8 @@ std::string TrainState::to_json(const Config& config, const std::string& digest,
   j["best_epoch"] = best_epoch;
   j["finished"] = finished;
   j["model"] = digest;
-  j["tuning"] = tuning.to_json();
-  j["config"] = tr::to_json(config);
+  j["tuning"] = run.tuning.to_json();
+  j["config"] = tr::to_json(run.config);
   return j.dump();
 }
 
@@ -93,7 +93,7 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     const json j = json::parse(text);
     SavedState saved;
     TrainState& s = saved.state;
-    s.phase = j.at("phase");
+    saved.in_validation = j.at("in_validation");
     s.step = j.at("step");
     s.total_steps = j.at("total_steps");
     s.epoch = record_from(j.at("epoch"));
@@ -112,8 +112,7 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     saved.model_digest = j.at("model");
     saved.tuning = TuningTable::from_json(j.at("tuning").get<std::string>());
     saved.config = j.at("config").dump();
-    if (s.phase < 0 || s.step < 0 || s.total_steps < 0)
-      throw_as<DataError>("{}: a negative position", source);
+    if (s.step < 0 || s.total_steps < 0) throw_as<DataError>("{}: a negative position", source);
     return saved;
   } catch (const json::exception& error) {
     throw_as<DataError>("{}: its state cannot be read: {}", source, error.what());

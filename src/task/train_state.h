@@ -25,13 +25,13 @@ struct TrainState {
   int best_epoch = -1;
   bool finished = false;  // last epoch or early stop
 
-  std::string to_json(const Config& config, const std::string& model_digest,
-                      const TuningTable& tuning) const;
+  std::string to_json(const CompiledRun& run, const std::string& model_digest) const;
 };
 
 /// What from_json() reads back.
 struct SavedState {
-  TrainState state;
+  TrainState state;            // phase is not set: the list of phases may have grown
+  bool in_validation = false;  // training of epoch history.size() + 1 is done
   TuningTable tuning;
   std::string model_digest;
   std::string config;  // JSON

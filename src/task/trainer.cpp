@@ -70,6 +70,7 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   const SafetensorsFile file{found.checkpoint.tensors, {}};
   for (auto& rank : ranks_) rank->state().restore(file);
   progress_ = std::move(saved.state);
+  find_phase(saved.in_validation);
   last_checkpoint_ = found.path;
   const bool more_epochs = std::size_t(progress_.phase) < run_.phases.size();
   if (progress_.finished && more_epochs && run_.config.train.early_stop_top1 == 0)
@@ -77,6 +78,26 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
            progress_.finished ? "the run had finished"
                               : fmt::format("going on in epoch {}", progress_.history.size() + 1));
+}
+
+/// The place in this run's list of phases, which may be longer than that of the run that was saved.
+void Trainer::find_phase(bool in_validation) {
+  const auto epoch = std::int64_t(progress_.history.size());
+  const auto at =
+      std::find_if(run_.phases.begin(), run_.phases.end(), [&](const data::StreamPhase& phase) {
+        return phase.epoch == epoch && phase.split == data::Split::TRAIN;
+      });
+  progress_.phase = at - run_.phases.begin();
+  if (!in_validation) return;
+  ++progress_.phase;
+  const bool validated = std::size_t(progress_.phase) < run_.phases.size() &&
+                         run_.phases[std::size_t(progress_.phase)].split == data::Split::VAL;
+  if (validated) return;
+  // The last epoch of the saved run is not the last one any more: it goes without validation.
+  progress_.history.push_back(progress_.epoch);
+  progress_.epoch = {};
+  progress_.epoch_totals = {};
+  progress_.train_seconds = 0;
 }
 
 std::int64_t Trainer::arena_bytes() const {
@@ -294,7 +315,7 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::write_checkpoint(bool best) {
-  Checkpoint checkpoint{progress_.to_json(run_.config, digest_, run_.tuning), state().snapshot()};
+  Checkpoint checkpoint{progress_.to_json(run_, digest_), state().snapshot()};
   last_checkpoint_ = folder_->write(progress_.total_steps, checkpoint);
   if (best) folder_->mark_best(last_checkpoint_);
 }

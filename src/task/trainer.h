@@ -37,6 +37,7 @@ class Trainer {
 
  private:
   void restore(const CheckpointFolder::Found& found);
+  void find_phase(bool in_validation);
   void train_phase();
   void end_training_of_epoch();
   void after_step(std::int64_t step, const StepOutcome& outcome);

@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "core/check.h"
+#include "core/env.h"
 #include "core/format.h"
 #include "core/human.h"
 #include "task/config.h"
@@ -109,18 +110,15 @@ nlohmann::json result_json(const DeepLearningTask& task, const TrainingResult& r
 
 int run_train(const TrainArgs& args) {
   args.json.probe();
-  TR_CHECK(!args.resume || args.checkpoint || names_data(assignments(args)) || !args.sets.empty(),
-           "--resume needs --checkpoint DIR: there is no folder to continue from");
   Session session;
   DeepLearningTask task;
   zoo::apply_recipe(args.recipe, session, task);
   const std::vector<KeyValue> pairs = assignments(args);
   for (const KeyValue& pair : pairs) task.set(pair.key, pair.value);
-  Config override_only{};
-  apply_environment_override(override_only);
-  const bool overridden = !override_only.preprocessor.values().dataset_name.empty() ||
-                          !override_only.preprocessor.values().dataset_path.empty();
-  if (args.data || (!names_data(pairs) && !overridden)) choose_data(session, "mnist", args.data);
+  const auto from_environment =
+      parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");
+  const bool data_are_set = names_data(pairs) || names_data(from_environment);
+  if (args.data || !data_are_set) choose_data(session, "mnist", args.data);
   task.session(session).compile();
   const TrainingResult result = task.run();
   print(args.json, final_table(task, result));
