@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/check.h"
+#include "core/clock.h"
 
 // curl.h wraps this variadic function in a type-checking macro; the pointer type needs the function
 // itself.
@@ -69,6 +70,24 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* sink)
   return (*static_cast<const Sink*>(sink))(bytes) ? bytes.size() : 0;
 }
 
+/// When the last bytes came. curl's own limit looks at a mean over several seconds, which a burst
+/// keeps up long after it.
+struct StallWatch {
+  Stopwatch since_bytes;
+  curl_off_t num_bytes = 0;
+  double stall_s = 0;
+};
+
+/// Called by curl about once a second; not 0 ends the transfer.
+int on_progress(void* watch, curl_off_t, curl_off_t now, curl_off_t, curl_off_t) {
+  auto& w = *static_cast<StallWatch*>(watch);
+  if (now != w.num_bytes) {
+    w.num_bytes = now;
+    w.since_bytes.restart();
+  }
+  return w.since_bytes.seconds() > w.stall_s ? 1 : 0;
+}
+
 HttpOutcome outcome_of(CURLcode code) {
   switch (code) {
     case CURLE_OK: return HttpOutcome::DONE;
@@ -119,12 +138,18 @@ HttpResult http_get(const HttpRequest& request, const Sink& sink) {
   handle.set(CURLOPT_MAXREDIRS, 5L);
   handle.set(CURLOPT_NOSIGNAL, 1L);  // time-outs must not use signals: other threads run
   handle.set(CURLOPT_CONNECTTIMEOUT_MS, long(std::lround(request.connect_timeout_s * 1e3)));
-  handle.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  handle.set(CURLOPT_LOW_SPEED_TIME, std::max(1L, long(std::lround(request.stall_s))));
+  StallWatch watch{.stall_s = request.stall_s};
+  handle.set(CURLOPT_NOPROGRESS, 0L);
+  handle.set(CURLOPT_XFERINFOFUNCTION, &on_progress);
+  handle.set(CURLOPT_XFERINFODATA, static_cast<void*>(&watch));
   handle.set(CURLOPT_USERAGENT, "renaissance");
   handle.set(CURLOPT_RESUME_FROM_LARGE, curl_off_t(request.resume_from));
   const CURLcode code = handle.perform();
   if (code == CURLE_OK) return {};
+  if (code == CURLE_ABORTED_BY_CALLBACK) {
+    return {HttpOutcome::INTERRUPTED,
+            fmt::format("{}: no byte came for {} s", request.url, request.stall_s)};
+  }
   const std::string text = reason[0] != '\0' ? reason : curl().strerror(code);
   return {outcome_of(code), fmt::format("{}: {}", request.url, text)};
 }

@@ -20,6 +20,8 @@
 namespace tr::data {
 namespace {
 
+constexpr std::int64_t kWorthwhileBytes = 1 << 20;  // of a try that was interrupted
+
 /// Hash of a file's contents, gunzipped if it is gzip. @throws DataError  it is cut or damaged.
 std::string payload_sha256(const std::string& path) {
   const std::vector<std::byte> file = read_bytes(path);
@@ -93,9 +95,8 @@ std::string fault_of(const RemoteFile& file, const std::string& path) {
   }
 }
 
-/// One mirror: tries, each going on where the last one ended; a try that brought bytes is not
-/// counted.
-/// "" if the part is complete and sound, else what happened.
+/// One mirror: tries, each going on where the last one ended; only those that brought little are
+/// counted. "" if the part is complete and sound, else what happened.
 std::string fetch_from(const std::string& url, const RemoteFile& file,
                        const DownloadOptions& options, PartFile& part) {
   std::string fault;
@@ -111,7 +112,7 @@ std::string fetch_from(const std::string& url, const RemoteFile& file,
     if (disk_full) part.fail("cannot be written");
     if (result.outcome == HttpOutcome::INTERRUPTED) {
       fault = result.message;
-      if (part.num_bytes() == start) ++fruitless;
+      if (part.num_bytes() - start < kWorthwhileBytes) ++fruitless;
       continue;
     }
     if (result.outcome == HttpOutcome::DONE) {
@@ -124,7 +125,7 @@ std::string fetch_from(const std::string& url, const RemoteFile& file,
     part.clear();
     if (!foreign && result.outcome != HttpOutcome::NO_RANGE) return fault;
     foreign = false;
-    ++fruitless;
+    if (start == 0) ++fruitless;  // else it begins anew, without what could not be resumed
   }
   return fault;
 }
