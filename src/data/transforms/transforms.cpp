@@ -16,6 +16,8 @@ template <typename... F>
 struct Overload : F... {
   using F::operator()...;
 };
+template <typename... F>
+Overload(F...) -> Overload<F...>;  // clang 16 does not deduce aggregates
 
 std::string_view name_of(PadMode mode) {
   constexpr std::string_view kNames[] = {"CONSTANT", "EDGE", "REFLECT", "SYMMETRIC"};
