@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes dist/renaissance-VERSION-linux-x86_64 from the Release build: programs, the shared libraries that they need beyond
-# glibc, recipes and licences. Programs look for libraries in ../lib of their own folder, so the folder can be moved.
+# glibc, recipes and licences. Programs look for libraries in ../lib of their own folder, so the folder can be moved; what
+# stands in bin/ is a launcher (tools/bundle_launcher.cpp) that makes this work without /proc too.
 # TESTS=1 takes the test programs along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,19 +10,23 @@ version=$(sed -n 's/^project(renaissance VERSION \([0-9.]*\).*/\1/p' CMakeLists.
 bin=build/release/bin
 out=dist/renaissance-$version-linux-x86_64
 rm -rf "$out"
-mkdir -p "$out/bin" "$out/lib" "$out/LICENSES"
+mkdir -p "$out/bin" "$out/programs" "$out/lib" "$out/LICENSES"
+launcher=build/release/bundle_launcher
+c++ -std=c++20 -Os -static -s -o "$launcher" tools/bundle_launcher.cpp
 
 for program in "$bin"/*; do
   [ -f "$program" ] && [ -x "$program" ] || continue
   case $(basename "$program") in
     *_test) [ "${TESTS:-}" = 1 ] || continue ;;
+    article_*) continue ;;  # the texts of others
   esac
-  strip -o "$out/bin/$(basename "$program")" "$program"
+  strip -o "$out/programs/$(basename "$program")" "$program"
+  cp "$launcher" "$out/bin/$(basename "$program")"
 done
 
 # What belongs to glibc stays out: it must fit the kernel and the loader of the machine that runs the bundle.
 glibc='^(linux-vdso|ld-linux-x86-64|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libanl|libnss_[a-z]*)\.so'
-for program in "$out"/bin/*; do ldd "$program"; done | awk '$2 == "=>" { print $1, $3 }' | sort -u |
+for program in "$out"/programs/*; do ldd "$program"; done | awk '$2 == "=>" { print $1, $3 }' | sort -u |
   while read -r name path; do
     if [[ $name =~ $glibc ]]; then continue; fi
     [ -e "$path" ] || { echo "bundle: $name is not on this machine" >&2; exit 1; }

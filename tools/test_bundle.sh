@@ -25,7 +25,7 @@ in_root() {
   local words=$1
   shift
   echo "-- $*"
-  if ! env -i HOME=/tmp chroot "$root" "$@" >"$root/tmp/out" 2>&1; then
+  if ! env -i HOME=/tmp "$(command -v chroot)" "$root" "$@" >"$root/tmp/out" 2>&1; then
     cat "$root/tmp/out"
     echo "test_bundle: $* failed" >&2
     exit 1

@@ -62,8 +62,7 @@ int run_plan(const PlanArgs& args) {
   json["batch"] = args.batch;
   json["dtype"] = args.dtype;
   json["device"] = args.device;
-  const nlohmann::json arch = nlohmann::json::parse(compiled.arch.json());
-  json["layers"] = arch.at("layers");
+  json["layers"] = nlohmann::json::parse(compiled.arch.json());
   json["num_params"] = compiled.arch.num_params();
   json["flops"] = compiled.arch.flops();
   std::string text =
