@@ -29,14 +29,16 @@ void choose_data(Session& session, const std::string& dataset,
     open_dataset("mnist", folder, {.download = true});
     session.preprocessor.dataset("mnist", folder);
     log_info("data: mnist, downloaded to {}", folder);
+    return;
   } catch (const DataError& error) {
-    session.preprocessor.dataset("procedural", "");
     log_warning("{}", error.what());
-    log_warning(
-        "DATA: MNIST IS NOT THERE AND CANNOT BE DOWNLOADED. This run uses PROCEDURAL DIGITS, drawn "
-        "by the program: "
-        "its accuracy is not MNIST's. Give MNIST's folder with --data DIR.");
+  } catch (const Unsupported& error) {  // there is no libcurl
+    log_warning("{}", error.what());
   }
+  session.preprocessor.dataset("procedural", "");
+  log_warning(
+      "DATA: MNIST IS NOT THERE AND CANNOT BE DOWNLOADED. This run uses PROCEDURAL DIGITS, drawn by "
+      "the program: its accuracy is not MNIST's. Give MNIST's folder with --data DIR.");
 }
 
 }  // namespace tr::command
