@@ -7,13 +7,15 @@
 
 namespace tr {
 
-/// A view of a callable `void(int64 task, int thread)`; never allocates. The callable must outlive the call.
+/// A view of a callable `void(int64 task, int thread)`; never allocates. The callable must outlive
+/// the call.
 class TaskRef {
  public:
   template <typename F>
   TaskRef(F& f)  // NOLINT: implicit by design
       : object_(const_cast<void*>(static_cast<const void*>(&f))),
-        call_([](void* o, std::int64_t task, int thread) { (*static_cast<F*>(o))(task, thread); }) {}
+        call_([](void* o, std::int64_t task, int thread) { (*static_cast<F*>(o))(task, thread); }) {
+  }
   void operator()(std::int64_t task, int thread) const { call_(object_, task, thread); }
 
  private:
@@ -21,9 +23,9 @@ class TaskRef {
   void (*call_)(void*, std::int64_t, int);
 };
 
-/// The compute threads of one device. The caller takes part as thread 0, so `num_threads` 1 starts none.
-/// Which task a thread takes is not fixed; results must depend on the task's number alone, and the number
-/// of tasks must not depend on num_threads (same bytes for any thread count).
+/// The compute threads of one device. The caller takes part as thread 0, so `num_threads` 1 starts
+/// none. Which task a thread takes is not fixed; results must depend on the task's number alone,
+/// and the number of tasks must not depend on num_threads (same bytes for any thread count).
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -32,9 +34,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const;
-  /// Runs tasks 0 .. num_tasks-1 and returns when all are done. Allocates nothing. An exception of a task
-  /// is rethrown here (the lowest task's) after all tasks have ended. Not reentrant: a call from inside a
-  /// task, or from two threads at once, is an InternalError.
+  /// Runs tasks 0 .. num_tasks-1 and returns when all are done. Allocates nothing. An exception of
+  /// a task is rethrown here (the lowest task's) after all tasks have ended. Not reentrant: a call
+  /// from inside a task, or from two threads at once, is an InternalError.
   void run(std::int64_t num_tasks, TaskRef task);
 
   template <typename F>

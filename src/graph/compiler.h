@@ -22,24 +22,26 @@ using FieldLookup = std::function<TensorId(const std::string& field)>;
 /// A loss as data for the compiler: a sub-graph over model outputs and fields.
 struct LossSpec {
   std::string name;
-  std::vector<std::string> fields;                    // fields that it reads, "label"
-  bool classification = false;                        // outputs are class scores: top-1 and top-5 mean something
+  std::vector<std::string> fields;  // fields that it reads, "label"
+  bool classification = false;      // outputs are class scores: top-1 and top-5 mean something
   /// Adds nodes and returns the FP32 scalar sum of the samples' losses.
-  std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)> build;
+  std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)>
+      build;
 };
 
 /// An optimizer as data: the name of its whole-range op, that op's attributes, its state.
 struct OptimizerSpec {
-  std::string op = "sgd";                             // inputs: see src/ops/optimizer.cpp
+  std::string op = "sgd";  // inputs: see src/ops/optimizer.cpp
   Attrs attrs;
-  int num_moments = 0;                                // MOMENT1, MOMENT2
+  int num_moments = 0;  // MOMENT1, MOMENT2
 };
 
-/// A rule that puts parameters into a group; the first that matches wins, the default rule matches all.
+/// A rule that puts parameters into a group; the first that matches wins, the default rule matches
+/// all.
 struct ParamGroup {
-  std::string match;                                  // name prefix, "" = all
+  std::string match;  // name prefix, "" = all
   float lr_scale = 1;
-  std::optional<bool> decay;                          // unset: WEIGHT yes, BIAS and NORM_* no
+  std::optional<bool> decay;  // unset: WEIGHT yes, BIAS and NORM_* no
   bool frozen = false;
 };
 
@@ -58,27 +60,28 @@ struct VariantKey {
   Mode mode = Mode::TRAIN;
   std::int64_t batch = 1;
   MicroStep micro;
-  std::map<std::string, TensorType> fields;           // with the batch axis
-  bool ema = false;                                   // EVAL, PREDICT: with the averaged weights
-  std::string name;                                   // printed only: "train_base"
+  std::map<std::string, TensorType> fields;  // with the batch axis
+  bool ema = false;                          // EVAL, PREDICT: with the averaged weights
+  std::string name;                          // printed only: "train_base"
   friend bool operator==(const VariantKey& a, const VariantKey& b) {
-    return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.ema == b.ema && a.fields == b.fields;
+    return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.ema == b.ema &&
+           a.fields == b.fields;
   }
 };
 
 struct GraphOptions {
-  std::optional<DType> low_dtype;                     // amp: FP16 or BF16
-  bool loss_scaling = false;                          // FP16 only
+  std::optional<DType> low_dtype;  // amp: FP16 or BF16
+  bool loss_scaling = false;       // FP16 only
   float initial_loss_scale = 1;
-  int loss_scale_growth_interval = 0;                 // 0: never grows
-  float grad_clip_norm = 0;                           // 0: off
+  int loss_scale_growth_interval = 0;  // 0: never grows
+  float grad_clip_norm = 0;            // 0: off
   float grad_clip_value = 0;
-  float ema_decay = 0;                                // 0: off
+  float ema_decay = 0;  // 0: off
   int accumulate_steps = 1;
   int world_size = 1;
   std::int64_t bucket_bytes = 25 << 20;
   std::vector<ParamGroup> groups;
-  int table_capacity = 1024;                          // rows of step tables and results
+  int table_capacity = 1024;  // rows of step tables and results
 };
 
 /// Which logical graph a variant needs: everything of its key but the shapes.
@@ -99,9 +102,9 @@ struct GraphSources {
   const GraphOptions& options;
 };
 
-/// Stage `build_computation_graph`: forward from the plan with the casts of amp; for EVAL loss and metrics;
-/// for TRAIN also the backward pass and the step's tail (docs/execution.md); for PREDICT the RESULT tensors
-/// "output", "output.1" ...
+/// Stage `build_computation_graph`: forward from the plan with the casts of amp; for EVAL loss and
+/// metrics; for TRAIN also the backward pass and the step's tail (docs/execution.md); for PREDICT
+/// the RESULT tensors "output", "output.1" ...
 ComputationGraph build_computation_graph(const GraphSources& sources, const GraphKind& kind);
 
 /// Stage `derive_all_shapes`: the type of every tensor of `graph` for one variant.
@@ -112,19 +115,22 @@ std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const Varia
 LoweredGraph lower(const ComputationGraph& graph, const std::vector<TensorType>& types,
                    const KernelOracle& oracle);
 
-/// Stage `compute_max_slot_bytes`: bytes of every persistent tensor by name, maximum over the variants.
+/// Stage `compute_max_slot_bytes`: bytes of every persistent tensor by name, maximum over the
+/// variants.
 std::map<std::string, std::int64_t> compute_max_slot_bytes(std::span<const LoweredGraph> graphs);
 
 /// Stage `create_memory_plans`: one arena, persistent places shared, transients per variant.
-ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& plan, const GraphOptions& graph_options,
-                              const std::map<std::string, std::int64_t>& slot_bytes, const PlanOptions& options);
+ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& plan,
+                              const GraphOptions& graph_options,
+                              const std::map<std::string, std::int64_t>& slot_bytes,
+                              const PlanOptions& options);
 
 /// Stage `share_or_clone`: for each variant the first one with an equal lowered graph.
 std::vector<int> share_or_clone(std::span<const LoweredGraph> graphs);
 
 struct CompileRequest {
   BluePrint model = BluePrint(nullptr);
-  std::map<std::string, TensorType> sample_fields;    // every field of the data, one sample
+  std::map<std::string, TensorType> sample_fields;  // every field of the data, one sample
   LossSpec loss;
   OptimizerSpec optimizer;
   GraphOptions graph;
@@ -136,8 +142,8 @@ struct CompileResult {
   ArchPlan arch;
   std::vector<std::pair<GraphKind, ComputationGraph>> logical;
   std::vector<VariantKey> variants;
-  std::vector<LoweredGraph> lowered;                  // distinct ones; atlas.whole(variant) is the index
-  ArenaPlan memory;                                   // memory.variants[i] places lowered[i]
+  std::vector<LoweredGraph> lowered;  // distinct ones; atlas.whole(variant) is the index
+  ArenaPlan memory;                   // memory.variants[i] places lowered[i]
   GraphAtlas atlas;
 };
 

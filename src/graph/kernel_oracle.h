@@ -9,7 +9,7 @@
 namespace tr {
 
 struct KernelChoice {
-  std::string kernel;                 // name of the chosen kernel
+  std::string kernel;  // name of the chosen kernel
   std::int64_t workspace_bytes = 0;
 };
 
@@ -17,13 +17,17 @@ struct KernelChoice {
 class KernelOracle {
  public:
   virtual ~KernelOracle() = default;
-  /// @throws Unsupported  no kernel of the device takes this node; the message gives each one's reason.
-  virtual KernelChoice choose(const std::string& op, const Attrs& attrs, std::span<const TensorType> in,
+  /// @throws Unsupported  no kernel of the device takes this node; the message gives each one's
+  /// reason.
+  virtual KernelChoice choose(const std::string& op, const Attrs& attrs,
+                              std::span<const TensorType> in,
                               std::span<const TensorType> out) const = 0;
-  /// True if some kernel of the op exists at all: lets compile() refuse a model before it looks at data.
+  /// True if some kernel of the op exists at all: lets compile() refuse a model before it looks at
+  /// data.
   virtual bool knows(const std::string& op) const = 0;
   /// True if the fused form is offered: passes ask before they rewrite.
-  virtual bool fuses(const std::string& op, const Attrs& attrs, std::span<const TensorType> in) const = 0;
+  virtual bool fuses(const std::string& op, const Attrs& attrs,
+                     std::span<const TensorType> in) const = 0;
   virtual DeviceKind device() const = 0;
 };
 
@@ -34,7 +38,9 @@ class PlanningOracle final : public KernelOracle {
   KernelChoice choose(const std::string& op, const Attrs& attrs, std::span<const TensorType> in,
                       std::span<const TensorType> out) const override;
   bool knows(const std::string&) const override { return true; }
-  bool fuses(const std::string&, const Attrs&, std::span<const TensorType>) const override { return true; }
+  bool fuses(const std::string&, const Attrs&, std::span<const TensorType>) const override {
+    return true;
+  }
   DeviceKind device() const override { return device_; }
 
  private:

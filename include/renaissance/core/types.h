@@ -11,7 +11,9 @@ namespace tr {
 enum class DeviceKind : std::uint8_t { CPU, CUDA };
 
 /// "cpu", "cuda".
-constexpr std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::CPU ? "cpu" : "cuda"; }
+constexpr std::string_view name_of(DeviceKind kind) {
+  return kind == DeviceKind::CPU ? "cpu" : "cuda";
+}
 
 /// States of a task; calls are legal in one of them only.
 enum class Phase : std::uint8_t { PLANNING, MEMORY_LOCKED, COMPILED };
@@ -20,15 +22,29 @@ enum class Phase : std::uint8_t { PLANNING, MEMORY_LOCKED, COMPILED };
 enum class NormMode : std::uint8_t { NO_NORM, MLPERF, IMAGENET, MNIST, CIFAR };
 
 enum class InitKind : std::uint8_t {
-  NONE, ZEROS, CONSTANTS, KAIMING_NORMAL, KAIMING_UNIFORM, XAVIER_NORMAL, XAVIER_UNIFORM,
-  TRUNC_NORMAL, FIXED_NORMAL, STANDARD, ZERO_GAMMA
+  NONE,
+  ZEROS,
+  CONSTANTS,
+  KAIMING_NORMAL,
+  KAIMING_UNIFORM,
+  XAVIER_NORMAL,
+  XAVIER_UNIFORM,
+  TRUNC_NORMAL,
+  FIXED_NORMAL,
+  STANDARD,
+  ZERO_GAMMA
 };
 
 enum class FanMode : std::uint8_t { FAN_IN, FAN_OUT, FAN_AVG };
 
 /// Bit mask: what compile() logs.
 enum class CompileInfo : std::uint8_t {
-  NONE = 0, ARCH_PLAN = 1, MEMORY_PLAN = 2, TRAIN_GRAPH = 4, INFER_GRAPH = 8, ALL = 15
+  NONE = 0,
+  ARCH_PLAN = 1,
+  MEMORY_PLAN = 2,
+  TRAIN_GRAPH = 4,
+  INFER_GRAPH = 8,
+  ALL = 15
 };
 constexpr CompileInfo operator|(CompileInfo a, CompileInfo b) {
   return CompileInfo(std::uint8_t(a) | std::uint8_t(b));
@@ -39,8 +55,14 @@ constexpr bool has(CompileInfo mask, CompileInfo bit) {
 
 /// Bit mask: which columns the epoch table shows.
 enum class Metric : std::uint32_t {
-  TRAIN_LOSS = 1, VAL_LOSS = 2, VAL_TOP1 = 4, VAL_TOP5 = 8, EMA_TOP1 = 16, EMA_TOP5 = 32,
-  TRAIN_TOP1 = 64, TRAIN_TOP5 = 128
+  TRAIN_LOSS = 1,
+  VAL_LOSS = 2,
+  VAL_TOP1 = 4,
+  VAL_TOP5 = 8,
+  EMA_TOP1 = 16,
+  EMA_TOP5 = 32,
+  TRAIN_TOP1 = 64,
+  TRAIN_TOP5 = 128
 };
 constexpr Metric operator|(Metric a, Metric b) {
   return Metric(std::uint32_t(a) | std::uint32_t(b));
@@ -58,7 +80,8 @@ struct Where {
   unsigned line = 0;
 
   Where() = default;
-  Where(const std::source_location& at);  // NOLINT: implicit, so that builders can pass their default on
+  Where(const std::source_location&
+            at);  // NOLINT: implicit, so that builders can pass their default on
   std::string str() const;
   bool empty() const { return line == 0; }
 };

@@ -15,7 +15,8 @@ inline LossSpec cross_entropy(double smoothing = 0) {
   loss.name = "CrossEntropyLoss";
   loss.fields = {"label"};
   loss.classification = true;
-  loss.build = [smoothing](GraphBuilder& builder, std::span<const TensorId> outputs, const FieldLookup& field) {
+  loss.build = [smoothing](GraphBuilder& builder, std::span<const TensorId> outputs,
+                           const FieldLookup& field) {
     const TensorId logp = builder.add("log_softmax", {outputs[0]});
     return builder.add("nll", {logp, field("label")}, {{"label_smoothing", smoothing}});
   };
@@ -25,19 +26,22 @@ inline LossSpec cross_entropy(double smoothing = 0) {
 inline const std::map<std::string, TensorType> kDigitFields = {
     {"image", {Shape{28, 28, 1}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
 
-inline VariantKey variant(Mode mode, std::int64_t batch, const std::map<std::string, TensorType>& sample_fields,
+inline VariantKey variant(Mode mode, std::int64_t batch,
+                          const std::map<std::string, TensorType>& sample_fields,
                           MicroStep micro = {}) {
   VariantKey key;
   key.mode = mode;
   key.batch = batch;
   key.micro = micro;
-  for (const auto& [name, type] : sample_fields) key.fields[name] = {type.shape.prepend(batch), type.dtype};
+  for (const auto& [name, type] : sample_fields)
+    key.fields[name] = {type.shape.prepend(batch), type.dtype};
   key.name = std::string(name_of(mode));
   return key;
 }
 
 /// A request for one variant of `model` with plain SGD.
-inline CompileRequest request_for(const BluePrint& model, const std::map<std::string, TensorType>& fields,
+inline CompileRequest request_for(const BluePrint& model,
+                                  const std::map<std::string, TensorType>& fields,
                                   std::vector<VariantKey> variants) {
   CompileRequest request;
   request.model = model;
