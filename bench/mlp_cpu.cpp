@@ -199,9 +199,17 @@ void print_profile(Step& step, int steps) {
   step.executor().set_profiling(false);
 }
 
+/// PyTorch, if it was asked for.
+struct Peer {
+  std::unique_ptr<PeerProcess> process;
+  std::string name;
+};
+
 /// One precision, measured in turns with the peer.
 void measure(Report& report, const Options& options, const SafetensorsFile& start,
-             PeerProcess* peer, const std::string& peer_name, std::optional<DType> low) {
+             const Peer& torch, std::optional<DType> low) {
+  PeerProcess* const peer = torch.process.get();
+  const std::string& peer_name = torch.name;
   const std::string precision = low ? "bf16" : "fp32";
   const std::string suffix = low ? "_bf16" : "";
   Step step(start, low, options.threads);
@@ -239,26 +247,25 @@ void run(const Options& options, Report& report) {
   report.set_env("threads", std::to_string(threads));
   report.set_env("model", "784-1024-512-256-10, batch 200, AdamW, label smoothing 0.1");
   const SafetensorsFile start = shared_start();
-  std::unique_ptr<PeerProcess> peer;
-  std::string peer_name;
+  Peer peer;
   if (!options.python.empty()) {
     const auto path = std::filesystem::temp_directory_path() /
                       fmt::format("bench_mlp_cpu_{}.safetensors", now_ns());
     save_safetensors(path.string(), start);
-    peer = std::make_unique<PeerProcess>(
+    peer.process = std::make_unique<PeerProcess>(
         options.python,
         std::vector<std::string>{find_peer("mlp_cpu.py"), path.string(), std::to_string(threads),
                                  std::to_string(kLr), std::to_string(kDecay),
                                  std::to_string(kSmoothing)});
-    peer_name = peer->ask("version");
+    peer.name = peer.process->ask("version");
     std::filesystem::remove(path);
-    report.set_env("peer", peer_name);
+    report.set_env("peer", peer.name);
   }
   Options fixed = options;
   fixed.threads = threads;
-  measure(report, fixed, start, peer.get(), peer_name, std::nullopt);
+  measure(report, fixed, start, peer, std::nullopt);
   if (cpu_info().has("avx512_bf16")) {
-    measure(report, fixed, start, peer.get(), peer_name, DType::BF16);
+    measure(report, fixed, start, peer, DType::BF16);
   }
 }
 

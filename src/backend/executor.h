@@ -39,8 +39,8 @@ class Executor {
 
   /// Address of a persistent tensor ("2.weight", "counters", "results"). @throws InvalidArgument unknown.
   virtual std::byte* persistent(const std::string& name) = 0;
-  /// Copy of any tensor of a variant as it stands; transient ones are only meaningful until their bytes are
-  /// reused, so this runs the variant up to the node that wrote it, on the bound inputs. @throws InvalidArgument unknown.
+  /// Copy of a tensor of a variant: a persistent one as it stands; for a transient one, whose bytes are
+  /// reused, the nodes that it needs run again on the bound inputs. @throws InvalidArgument  unknown.
   virtual Tensor fetch(int variant, const std::string& name) = 0;
   virtual std::int64_t arena_bytes() const = 0;
   /// Seconds spent in each node over all runs since the last call, by variant; measured only if asked for.
@@ -49,6 +49,7 @@ class Executor {
 };
 
 /// @throws OutOfMemory  the arena could not be had.
-std::unique_ptr<Executor> make_cpu_executor(const CompileResult& compiled, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_cpu_executor(const CompileResult& compiled,
+                                            const ExecutorOptions& options);
 
 }  // namespace tr
