@@ -37,7 +37,8 @@ void choose_data(Session& session, const std::string& dataset,
   }
   session.preprocessor.dataset("procedural", "");
   log_warning(
-      "DATA: MNIST IS NOT THERE AND CANNOT BE DOWNLOADED. This run uses PROCEDURAL DIGITS, drawn by "
+      "DATA: MNIST IS NOT THERE AND CANNOT BE DOWNLOADED. This run uses PROCEDURAL DIGITS, drawn "
+      "by "
       "the program: its accuracy is not MNIST's. Give MNIST's folder with --data DIR.");
 }
 

@@ -52,7 +52,8 @@ int run_info(bool keys, const JsonOutput& json) {
   json.probe();
   const CpuInfo& cpu = cpu_info();
   const nlohmann::json libraries = {
-      {"fmt", FMT_VERSION},
+      {"fmt",
+       fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
       {"zlib", zlibVersion()},
       {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
                                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
@@ -73,7 +74,7 @@ int run_info(bool keys, const JsonOutput& json) {
                       fmt::join(cpu.flags, " "));
   text += "cuda   not in this build\n";
   for (const auto& [name, version] : libraries.items())
-    text += fmt::format("{:<14} {}\n", name, version.dump());
+    text += fmt::format("{:<14} {}\n", name, version.get<std::string>());
   text += fmt::format("project root   {}\ncache          {}", project_root(), cache_folder());
   print(json, text);
   json.write(result);

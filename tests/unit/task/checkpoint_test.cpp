@@ -34,8 +34,7 @@ TEST(Checkpoint, ComesBackAsItWas) {
   EXPECT_EQ(found->checkpoint.state, sample().state);
   ASSERT_EQ(found->checkpoint.tensors.size(), 2u);
   for (const NamedTensor& tensor : found->checkpoint.tensors) {
-    const Tensor& want =
-        tensor.name == "weight/b" ? sample().tensors[0].tensor : sample().tensors[1].tensor;
+    const Tensor want = sample().tensors[tensor.name == "weight/b" ? 0 : 1].tensor;
     EXPECT_TRUE(is_close(tensor.tensor, want, 0, 0)) << tensor.name;
   }
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command as a user meets it: exit codes, messages, JSON.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/input_file.h"
+#include "support/temp_folder.h"
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class Cli : public testing::Test {
+ protected:
+  /// Runs `renaissance arguments` in the shell.
+  Outcome run(const std::string& arguments, const std::string& environment = "") {
+    const std::string command = environment + " " + TR_COMMAND + " " + arguments + " >" +
+                                folder_.path("out") + " 2>" + folder_.path("err") + " </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder_.path("out")),
+            read_text(folder_.path("err"))};
+  }
+  const test::TempFolder folder_;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(Cli, HelpTeaches) {
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* word :
+       {"train", "plan", "eval", "predict", "data", "info", "Exit codes", "TR_OVERRIDE"}) {
+    EXPECT_TRUE(contains(help.out, word)) << word;
+  }
+  const Outcome train = run("train --help");
+  EXPECT_EQ(train.code, 0);
+  EXPECT_TRUE(contains(train.out, "mnist-mlp-plain") && contains(train.out, "procedural"))
+      << train.out;
+}
+
+TEST_F(Cli, WrongUseIsExitCode2) {
+  for (const char* wrong :
+       {"", "trian mnist-mlp", "train", "train mnist-mlq", "train mnist-mlp --epochs x",
+        "train mnist-mlp --epochs 0 --set dataset.name=procedural",
+        "train mnist-mlp --set total_epoch=1", "train mnist-mlp --set total_epochs",
+        "plan resnet50 --batch 0", "plan resnet51 --batch 1", "plan resnet50 --batch 1 --dtype fp8",
+        "train mnist-mlp --resume --set dataset.name=procedural"}) {
+    const Outcome outcome = run(wrong);
+    EXPECT_EQ(outcome.code, 2) << wrong << "\n" << outcome.err;
+    EXPECT_FALSE(outcome.err.empty()) << wrong;
+  }
+  EXPECT_TRUE(contains(run("train mnist-mlp --set total_epoch=1").err, "\"total_epochs\""));
+  EXPECT_TRUE(contains(run("plan resnet51 --batch 1").err, "\"resnet50\""));
+}
+
+TEST_F(Cli, MissingDataIsExitCode3) {
+  const Outcome train = run("train mnist-mlp --data /no/such/folder");
+  EXPECT_EQ(train.code, 3);
+  EXPECT_TRUE(contains(train.err, "/no/such/folder")) << train.err;
+  EXPECT_EQ(run("data check mnist /no/such/folder").code, 3);
+  EXPECT_EQ(run("train mnist-mlp --set dataset.path=/no/such/folder").code, 3);
+  EXPECT_EQ(run("plan mnist-mlp --batch 1 --json /no/such/folder/x.json").code, 3);
+}
+
+TEST_F(Cli, MissingDeviceIsExitCode4) {
+  const Outcome outcome = run("train mnist-mlp --device cuda:0 --set dataset.name=procedural");
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_TRUE(contains(outcome.err, "device=cpu")) << outcome.err;
+}
+
+TEST_F(Cli, PlanPrintsJsonAlone) {
+  const Outcome outcome =
+      run("plan mnist-mlp --batch 200 --dtype fp32 --device cpu --budget 100000000 --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(json.at("peak_bytes"), 0);
+  EXPECT_GE(json.at("transient_bytes"), json.at("lower_bound_bytes"));
+  EXPECT_GT(json.at("largest_batch"), 200);
+  EXPECT_FALSE(json.at("regions").empty());
+  EXPECT_FALSE(json.at("largest").empty());
+  EXPECT_EQ(json.at("layers").size(), 8u) << "flatten, four fc, three relu";
+}
+
+TEST_F(Cli, TrainsEvaluatesPredictsAndResumes) {
+  const std::string common = "train mnist-mlp-plain --epochs 1 --seed 3 --checkpoint " +
+                             folder_.path("run") +
+                             " --set dataset.name=procedural --set global_batch_size=2000 ";
+  const Outcome train = run(common + "--json -");
+  ASSERT_EQ(train.code, 0) << train.err;
+  const auto json = nlohmann::json::parse(train.out);
+  EXPECT_EQ(json.at("data"), "procedural");
+  EXPECT_EQ(json.at("epochs").size(), 1u);
+  EXPECT_EQ(json.at("best_epoch"), 1);
+  EXPECT_EQ(json.at("weights_sha256").get<std::string>().size(), 64u);
+  EXPECT_EQ(json.at("config").at("global_batch_size"), 2000);
+  for (const char* key : {"best_top1", "best_top5", "images_per_s", "compile_ms", "total_s",
+                          "peak_bytes", "tuning_sha256"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  const Outcome again = run(common + "--resume --json " + folder_.path("again.json"));
+  ASSERT_EQ(again.code, 0) << again.err;
+  const auto resumed = nlohmann::json::parse(read_text(folder_.path("again.json")));
+  EXPECT_EQ(resumed.at("weights_sha256"), json.at("weights_sha256"));
+  EXPECT_EQ(resumed.at("best_top1"), json.at("best_top1"));
+  EXPECT_TRUE(contains(again.out, "best top-1")) << again.out;
+
+  const std::vector<std::uint8_t> pixels(2 * 28 * 28, 0);
+  save_safetensors(
+      folder_.path("x.safetensors"),
+      {{{"image", Tensor::from({2, 28, 28, 1}, std::span<const std::uint8_t>(pixels))}}, {}});
+  const Outcome predict =
+      run("predict mnist-mlp --weights " + folder_.path("run/best_weights.safetensors") + " " +
+          folder_.path("x.safetensors"));
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  const auto line = nlohmann::json::parse(predict.out.substr(0, predict.out.find('\n')));
+  EXPECT_EQ(line.at("top5").size(), 5u);
+  EXPECT_EQ(line.at("top5")[0].at("class"), line.at("class"));
+}
+
+TEST_F(Cli, OverrideWins) {
+  const Outcome outcome =
+      run("train mnist-mlp-plain --epochs 50 --json -",
+          "TR_OVERRIDE='total_epochs=1;dataset.name=procedural;global_batch_size=6000'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out).at("epochs").size(), 1u);
+  EXPECT_TRUE(contains(outcome.err, "TR_OVERRIDE sets total_epochs")) << outcome.err;
+}
+
+TEST_F(Cli, KeysStandInTheReference) {
+  const Outcome keys = run("info --keys");
+  ASSERT_EQ(keys.code, 0);
+  const std::string reference = read_text(TR_SOURCE_FOLDER "/docs/configuration.md");
+  EXPECT_TRUE(contains(reference, keys.out))
+      << "docs/configuration.md: run `renaissance info --keys` again";
+}
+
+TEST_F(Cli, InfoNamesWhatThereIs) {
+  const Outcome outcome = run("info --json -");
+  ASSERT_EQ(outcome.code, 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json.at("devices")[0].at("kind"), "cpu");
+  EXPECT_TRUE(json.at("libraries").contains("fmt"));
+}
+
+}  // namespace
+}  // namespace tr
