@@ -21,7 +21,8 @@ Exit codes:
   4    meaningful, but this build cannot do it (a missing kernel, no CUDA backend)
   130  ended by SIGINT after writing a checkpoint; 143 by SIGTERM
 
-`renaissance COMMAND --help` tells each command's options. TR_OVERRIDE="key=value;..." wins over all of them.)";
+`renaissance COMMAND --help` tells each command's options.
+TR_OVERRIDE="key=value;..." in the environment wins over all of them.)";
 
 int report(const std::exception& error, int code) {
   std::fprintf(stderr, "renaissance: %s\n", error.what());

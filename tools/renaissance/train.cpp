@@ -25,8 +25,8 @@ struct TrainArgs {
 };
 
 constexpr const char* kDataRules =
-    R"(Data: --data DIR, which must hold the set; else data/mnist below the project's folder; else a download into
-it; else procedural digits drawn by the program, announced as a warning.
+    R"(Data: --data DIR, which must hold the set; else data/mnist below the project's folder;
+else a download into it; else procedural digits drawn by the program, announced as a warning.
 Keys of --set are those of docs/configuration.md (renaissance info --keys prints them).)";
 
 std::string recipe_list() {
