@@ -26,6 +26,26 @@ std::int64_t num_not_finite(const Tensor& tensor) {
   return std::count_if(span.begin(), span.end(), [](float v) { return !std::isfinite(v); });
 }
 
+/// Puts the counters to the last step's rows and draws, and back, whatever is thrown meanwhile.
+class LastStep {
+ public:
+  LastStep(std::int64_t* counters, int micro_batches)
+      : counters_(counters), row_(counters[kCounterRow]), step_(counters[kCounterStep]) {
+    counters_[kCounterRow] = row_ - micro_batches;
+    counters_[kCounterStep] = step_ - 1;
+  }
+  ~LastStep() {
+    counters_[kCounterRow] = row_;
+    counters_[kCounterStep] = step_;
+  }
+  LastStep(const LastStep&) = delete;
+  LastStep& operator=(const LastStep&) = delete;
+
+ private:
+  std::int64_t* counters_;
+  std::int64_t row_, step_;
+};
+
 }  // namespace
 
 Tensor Trainer::predict(const Tensor& batch) {
@@ -71,10 +91,15 @@ Tensor Trainer::predict_images(const Tensor& images) {
   config.val.cache_processed = false;
   config.rank = 0;
   config.world_size = 1;
+  const TensorType& sample = run_.eval_fields.at("image");
+  const Shape given = config.val.transforms.output_shape(images.shape().drop_first());
+  TR_CHECK(given == sample.shape,
+           "predict_images: images of {} come out of the transforms as {}, expected {} (the input "
+           "that the model was compiled for)",
+           images.shape().drop_first(), given, sample.shape);
   data::Loader loader(config, [](std::int64_t i) {
     return i == 0 ? std::optional(data::StreamPhase{data::Split::VAL, 0}) : std::nullopt;
   });
-  const TensorType& sample = run_.eval_fields.at("image");
   Tensor all(sample.shape.prepend(images.shape()[0]), sample.dtype);
   std::size_t at = 0;
   while (const data::Batch* batch = loader.next()) {
@@ -104,14 +129,9 @@ void Trainer::with_last_batch(const std::function<void(int variant)>& body) {
   const data::Batch* batch = loader.next();
   TR_ASSERT(batch);
   Rank& rank = *ranks_.front();
-  auto* counters = state().persistent<std::int64_t>("counters");
-  const std::int64_t row = counters[kCounterRow], begun = counters[kCounterStep];
-  counters[kCounterRow] = row - run_.batches.accumulate_steps;  // the step's rows and draws again
-  counters[kCounterStep] = begun - 1;
+  const LastStep again(state().persistent<std::int64_t>("counters"), run_.batches.accumulate_steps);
   rank.bind(*batch);
   body(run_.variants.train(0, batch->size));
-  counters[kCounterRow] = row;
-  counters[kCounterStep] = begun;
 }
 
 Tensor Trainer::fetch(const std::string& name) {

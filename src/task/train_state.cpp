@@ -26,9 +26,12 @@ json number_json(double value) {
 double number_from(const json& value) {
   if (!value.is_string()) return value.get<double>();
   const std::string text = value.get<std::string>();
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  return text == "-inf" ? -infinity : infinity;
+  if (text == "inf") return infinity;
+  if (text == "-inf") return -infinity;
+  if (text != "nan")
+    throw_as<DataError>("the number \"{}\" is unknown, expected nan, inf or -inf", text);
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 json record_json(const EpochRecord& r) {
