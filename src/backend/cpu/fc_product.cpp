@@ -32,12 +32,18 @@ std::string widened_refuses(DType dtype) {
   return fmt::format("{} operands need no widening", name_of(dtype));
 }
 
+std::string packed_widened_refuses(DType dtype) {
+  const std::string reason = widened_refuses(dtype);
+  return reason.empty() ? packed_refuses(DType::FP32) : reason;
+}
+
 }  // namespace
 
 const std::vector<MatmulEngine>& matmul_engines() {
   static const std::vector<MatmulEngine> engines = {
       {"packed", 20, packed_refuses, make_packed_matmul, false},
       {"onednn", 10, onednn_refuses, make_onednn_matmul, false},
+      {"packed_widened", 5, packed_widened_refuses, make_packed_matmul, true},
       {"widened", 0, widened_refuses, make_onednn_matmul, true},
   };
   return engines;
