@@ -46,7 +46,11 @@ struct Entry {
 std::vector<Entry> entries(const std::string& folder) {
   std::vector<Entry> found;
   std::error_code failed;
-  for (const auto& file : fs::directory_iterator(folder, failed)) {
+  const fs::directory_iterator files(folder, failed);
+  if (failed && failed != std::errc::no_such_file_or_directory)
+    throw_as<DataError>("{}: the folder of checkpoints cannot be read: {}", folder,
+                        failed.message());
+  for (const auto& file : files) {
     const std::string name = file.path().filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
     const std::string_view digits = std::string_view(name).substr(
@@ -121,6 +125,26 @@ std::string CheckpointFolder::write(std::int64_t step, const Checkpoint& checkpo
       log_warning("{}: an old checkpoint cannot be removed: {}", all[i].path, failed.message());
   }
   return file;
+}
+
+void CheckpointFolder::set_former_aside() const {
+  const std::vector<Entry> former = entries(path_);
+  if (former.empty()) return;
+  std::error_code failed;
+  int number = 1;
+  while (fs::exists(fmt::format("{}/former-{}", path_, number), failed)) ++number;
+  const std::string aside = fmt::format("{}/former-{}", path_, number);
+  make_folder(aside);
+  const auto move = [&](const fs::path& file) {
+    fs::rename(file, fs::path(aside) / file.filename(), failed);
+    if (failed)
+      throw_as<DataError>("{}: cannot be moved to {}: {}", file.string(), aside, failed.message());
+  };
+  for (const Entry& entry : former) move(entry.path);
+  const std::string best = path_ + "/best.safetensors";
+  if (fs::exists(best, failed)) move(best);
+  log_warning("{}: {} checkpoints of a former run are moved to {}; resume would have continued it",
+              path_, former.size(), aside);
 }
 
 void CheckpointFolder::mark_best(const std::string& path) const {

@@ -35,6 +35,9 @@ class CheckpointFolder {
 
   /// Writes atomically, then removes all but the `keep` newest. Returns the file's path.
   std::string write(std::int64_t step, const Checkpoint& checkpoint) const;
+  /// Moves the checkpoints of a former run to the subfolder "former-N", announced: by their steps
+  /// they would count as newer than those of a run that starts afresh.
+  void set_former_aside() const;
   /// Lets "best.safetensors" be the file `path`, atomically.
   void mark_best(const std::string& path) const;
   const std::string& path() const { return path_; }
@@ -44,7 +47,8 @@ class CheckpointFolder {
     std::int64_t step = 0;
     Checkpoint checkpoint;
   };
-  /// The newest sound checkpoint; damaged ones are logged and passed over.
+  /// The newest sound checkpoint; damaged ones are logged and passed over. A folder that does not
+  /// exist has none. @throws DataError  the folder cannot be read.
   /// @throws Unsupported  the newest one has a newer format.
   static std::optional<Found> newest(const std::string& path);
 

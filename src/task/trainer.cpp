@@ -56,6 +56,7 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
     for (auto& rank : ranks_)
       rank->state().load_weights(file, options.load_strict, options.load_weights);
   }
+  if (folder_ && !resumed) folder_->set_former_aside();
   log_.config(to_json(run_.config).dump());
   if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
 }

@@ -57,6 +57,23 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_TRUE(Checkpoint::is_one(load_safetensors(folder.path("best.safetensors"))));
 }
 
+TEST(Checkpoint, AFreshRunSetsThoseOfAFormerOneAside) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 1);
+  checkpoints.set_former_aside();
+  EXPECT_FALSE(std::filesystem::exists(folder.path("former-1"))) << "there was nothing to move";
+  checkpoints.mark_best(checkpoints.write(30, sample()));
+  checkpoints.set_former_aside();
+  EXPECT_FALSE(CheckpointFolder::newest(folder.path()));
+  EXPECT_EQ(CheckpointFolder::newest(folder.path("former-1"))->step, 30);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("former-1") + "/best.safetensors"));
+  checkpoints.mark_best(checkpoints.write(10, sample()));
+  EXPECT_EQ(CheckpointFolder::newest(folder.path())->step, 10);
+  checkpoints.set_former_aside();
+  EXPECT_EQ(CheckpointFolder::newest(folder.path("former-2"))->step, 10);
+}
+
 TEST(Checkpoint, TornOnesArePassedOver) {
   const toy::Quiet quiet;
   const test::TempFolder folder;

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "support/temp_folder.h"
+#include "task/checkpoint.h"
 #include "toy.h"
 
 namespace tr {
@@ -101,11 +102,15 @@ TEST(Resume, SurvivesKillAtRandomMoments) {
       task.run();
       ::_exit(0);
     }
-    ::usleep(useconds_t(30000 + random() % 120000));
+    // The first kill waits for a checkpoint, so that later ones have something to continue from.
+    for (int look = 0; look < 15000 && !CheckpointFolder::newest(folder.path()); ++look)
+      ::usleep(2000);
+    ::usleep(useconds_t(random() % 120000));
     ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
   }
+  ASSERT_TRUE(CheckpointFolder::newest(folder.path()));
   DeepLearningTask task = checkpointed(folder.path(), 1);
   task.set("checkpoint.every_steps", "1");
   task.compile(CompileInfo::NONE);
