@@ -40,7 +40,8 @@ test-gpu:  ## the tests that need a GPU (there are none yet)
 
 demo: configure  ## build the command and train recipe mnist-mlp for ten epochs
 	@cmake --build --preset release -j $(JOBS) --target renaissance
-	@$(RELEASE)/bin/renaissance train mnist-mlp --epochs 10 $(DEMO_ARGS)
+	@rm -rf build/demo && mkdir -p build/demo
+	@$(RELEASE)/bin/renaissance train mnist-mlp --epochs 10 --log build/demo/log.jsonl --checkpoint build/demo/checkpoints $(DEMO_ARGS)
 
 bundle: configure  ## relocatable folder in dist/ that needs nothing but a C library (TESTS=1: with test programs)
 	@cmake --build --preset release -j $(JOBS)

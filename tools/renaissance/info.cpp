@@ -5,6 +5,7 @@
 
 #include <zlib.h>
 
+#include "backend/cpu/onednn.h"
 #include "command.h"
 #include "core/cpu_info.h"
 #include "core/env.h"
@@ -51,7 +52,9 @@ int run_info(bool keys, const JsonOutput& json) {
   }
   json.probe();
   const CpuInfo& cpu = cpu_info();
+  const std::string onednn = cpu::onednn_version();  // "oneDNN 2.6.3"
   const nlohmann::json libraries = {
+      {"onednn", onednn.substr(onednn.find(' ') + 1)},
       {"fmt",
        fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
       {"zlib", zlibVersion()},
@@ -59,7 +62,7 @@ int run_info(bool keys, const JsonOutput& json) {
                                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"cli11", CLI11_VERSION}};
   const nlohmann::json result = {
-      {"version", "0.1.0"},
+      {"version", TR_VERSION},
       {"compiler", __VERSION__},
       {"devices",
        {{{"kind", "cpu"}, {"name", cpu.model_name}, {"threads", default_num_threads()}}}},
@@ -68,8 +71,7 @@ int run_info(bool keys, const JsonOutput& json) {
       {"libraries", libraries},
       {"project_root", project_root()},
       {"cache", cache_folder()}};
-  std::string text = fmt::format("renaissance {}, built by g++ {}\n",
-                                 result["version"].get<std::string>(), __VERSION__);
+  std::string text = fmt::format("renaissance {}, built by g++ {}\n", TR_VERSION, __VERSION__);
   text += fmt::format("cpu    {}, {} threads, {}\n", cpu.model_name, default_num_threads(),
                       fmt::join(cpu.flags, " "));
   text += "cuda   not in this build\n";

@@ -8,6 +8,7 @@
 #include "core/human.h"
 #include "task/config.h"
 #include "task/metrics_log.h"
+#include "task/parse.h"
 #include "task/signals.h"
 
 namespace tr::command {
@@ -68,6 +69,13 @@ bool names_data(const std::vector<KeyValue>& pairs) {
   return false;
 }
 
+/// A download that --set or TR_OVERRIDE permits is permitted to choose_data() too.
+void permit_download(const std::vector<KeyValue>& pairs, Session& session) {
+  for (const KeyValue& pair : pairs) {
+    if (pair.key == "download") session.preprocessor.download(parse_bool(pair.value) == true);
+  }
+}
+
 std::string final_table(const DeepLearningTask& task, const TrainingResult& result) {
   const auto row = [](const char* name, const std::string& value) {
     return fmt::format("  {:<14}{}\n", name, value);
@@ -117,6 +125,8 @@ int run_train(const TrainArgs& args) {
   for (const KeyValue& pair : pairs) task.set(pair.key, pair.value);
   const auto from_environment =
       parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");
+  permit_download(pairs, session);
+  permit_download(from_environment, session);
   const bool data_are_set = names_data(pairs) || names_data(from_environment);
   if (args.data || !data_are_set) choose_data(session, "mnist", args.data);
   task.session(session).compile();

@@ -152,6 +152,7 @@ TEST_F(Cli, InfoNamesWhatThereIs) {
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json.at("devices")[0].at("kind"), "cpu");
   EXPECT_TRUE(json.at("libraries").contains("fmt"));
+  EXPECT_TRUE(json.at("libraries").contains("onednn"));
 }
 
 }  // namespace
