@@ -47,7 +47,7 @@ Kind optimizer_kind_from_name(std::string_view name) {
     if (text == name) return kind;
     known.emplace_back(text);
   }
-  throw InvalidArgument(unknown_name_message("optimizer", name, known));
+  throw_as<InvalidArgument>("{}", unknown_name_message("optimizer", name, known));
 }
 
 void Optimizer::validate() const {

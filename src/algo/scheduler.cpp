@@ -81,7 +81,7 @@ Kind scheduler_kind_from_name(std::string_view name) {
     if (text == name) return kind;
     known.emplace_back(text);
   }
-  throw InvalidArgument(unknown_name_message("scheduler", name, known));
+  throw_as<InvalidArgument>("{}", unknown_name_message("scheduler", name, known));
 }
 
 void Scheduler::validate() const {

@@ -53,7 +53,7 @@ DatasetTraits dataset_traits(const std::string& name) {
     }
     names.emplace_back(set.name);
   }
-  throw InvalidArgument(unknown_name_message("dataset", name, names));
+  throw_as<InvalidArgument>("{}", unknown_name_message("dataset", name, names));
 }
 
 DatasetPair open_dataset(const std::string& name, const std::string& path,

@@ -85,7 +85,7 @@ std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fiel
   for (const NamedTensor& field : fields) {
     if (field.name != "label" || num_classes <= 0 || is_floating(field.tensor.dtype())) continue;
     const auto faults = data::label_faults("dataset memory", field.tensor, num_classes, 1);
-    if (!faults.empty()) throw DataError(faults.front());
+    if (!faults.empty()) throw_as<DataError>("{}", faults.front());
   }
   return std::make_shared<data::MemoryDataset>("memory", std::move(fields), num_classes);
 }

@@ -72,7 +72,7 @@ class World {
           fmt::format("local communicator: rank 0 calls {} of {} elements, rank {} calls {} of {}",
                       first.operation, first.count, r, other.operation, other.count);
       meet(rank);
-      throw InvalidArgument(fault);
+      throw_as<InvalidArgument>("{}", fault);
     }
   }
 

@@ -69,7 +69,8 @@ class Expander {
     if (it == fields.end()) {
       std::vector<std::string> known;
       for (const auto& [name, type] : fields) known.push_back(name);
-      throw InvalidArgument(unknown_name_message("model: input field of the data", field, known));
+      throw_as<InvalidArgument>(
+          "{}", unknown_name_message("model: input field of the data", field, known));
     }
     plan_.inputs.push_back({field, it->second});
     values_.push_back({{it->second.shape.prepend(kProbeBatch), it->second.dtype}, {}});

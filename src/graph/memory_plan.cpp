@@ -162,7 +162,7 @@ void refuse_if_over_budget(const LoweredGraph& graph, const MemoryPlan& plan,
   message +=
       fmt::format("\n  and {} that every step keeps (weights, gradients, optimizer state, inputs)",
                   format_bytes(plan.persistent_bytes));
-  throw OutOfMemory(message);
+  throw_as<OutOfMemory>("{}", message);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace tr {
 
 struct OpRegistry::Impl {
   std::mutex mutex;
-  std::map<std::string, OpDef, std::less<>> ops;  // nodes of a map never move: get() gives references
+  // Nodes of a map never move: get() gives references.
+  std::map<std::string, OpDef, std::less<>> ops;
   int seals = 0;
 };
 
@@ -41,7 +42,7 @@ const OpDef* OpRegistry::find(std::string_view name) const {
 
 const OpDef& OpRegistry::get(std::string_view name) const {
   if (const OpDef* def = find(name)) return *def;
-  throw InvalidArgument(unknown_name_message("op", name, names()));
+  throw_as<InvalidArgument>("{}", unknown_name_message("op", name, names()));
 }
 
 std::vector<std::string> OpRegistry::names() const {
@@ -96,7 +97,7 @@ Attrs complete_attrs(const OpDef& def, const Attrs& given) {
     if (out.contains(name)) continue;
     std::vector<std::string> known;
     for (const AttrSpec& spec : def.attrs) known.push_back(spec.name);
-    throw InvalidArgument(unknown_name_message(def.name + ": attribute", name, known));
+    throw_as<InvalidArgument>("{}", unknown_name_message(def.name + ": attribute", name, known));
   }
   return out;
 }

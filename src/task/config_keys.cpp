@@ -229,7 +229,7 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json { return c.global.values().deterministic; }},
     {"device", "cpu|cuda|cuda:I", "where to compute; empty: all GPUs, else the CPU",
      [](Config& c, Text v) {
-       if (v.empty()) throw InvalidArgument("it is empty, expected cpu, cuda or cuda:I");
+       if (v.empty()) throw_as<InvalidArgument>("it is empty, expected cpu, cuda or cuda:I");
        const DeviceSetting d = DeviceSetting::parse(std::string(v));
        if (d.kind == DeviceSetting::Kind::CPU)
          c.global.use_cpu();

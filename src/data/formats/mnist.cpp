@@ -54,7 +54,7 @@ std::string size_fault(const MnistSplit& train, const MnistSplit& val) {
 }
 
 std::shared_ptr<const Dataset> to_dataset(MnistSplit&& split) {
-  if (!split.faults.empty()) throw DataError(split.faults.front());
+  if (!split.faults.empty()) throw_as<DataError>("{}", split.faults.front());
   std::vector<NamedTensor> fields;
   fields.push_back({"image", std::move(split.images)});
   fields.push_back({"label", std::move(split.labels)});
@@ -90,7 +90,7 @@ DatasetPair open_mnist(const std::string& dir) {
   MnistSplit train = read_mnist_split(dir, "train");
   MnistSplit val = read_mnist_split(dir, "t10k");
   const std::string fault = size_fault(train, val);
-  if (!fault.empty()) throw DataError(fault);
+  if (!fault.empty()) throw_as<DataError>("{}", fault);
   DatasetPair pair;
   pair.train = to_dataset(std::move(train));
   pair.val = to_dataset(std::move(val));
