@@ -27,7 +27,9 @@ constexpr std::array kVariables{
         "the nearest folder above the executable that holds `.renaissance-root`, or both "
         "`README.md` and `include/renaissance.h`; else the working directory"},
     EnvVariable{
-        "TR_CACHE_DIR", "Folder of measured kernel choices and of downloads.",
+        "TR_CACHE_DIR",
+        "Folder for measured kernel choices. No choice is measured yet, so nothing is written "
+        "there.",
         "`$XDG_CACHE_HOME/renaissance`, else `$HOME/.cache/renaissance`, else nothing is kept"},
     EnvVariable{"TR_NUM_THREADS",
                 "Number of compute threads on the CPU, 1 to 1024. Results do not depend on it.",

@@ -91,6 +91,9 @@ int on_progress(void* watch, curl_off_t, curl_off_t now, curl_off_t, curl_off_t)
 HttpOutcome outcome_of(CURLcode code) {
   switch (code) {
     case CURLE_OK: return HttpOutcome::DONE;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT: return HttpOutcome::UNREACHABLE;  // of the connection alone
     case CURLE_RANGE_ERROR:
     case CURLE_BAD_DOWNLOAD_RESUME: return HttpOutcome::NO_RANGE;
     case CURLE_HTTP_RETURNED_ERROR:

@@ -18,7 +18,8 @@ struct HttpRequest {
 
 enum class HttpOutcome {
   DONE,         // the whole body came
-  INTERRUPTED,  // connection cut, stalled or never made: worth another try
+  INTERRUPTED,  // connection cut or stalled: worth another try
+  UNREACHABLE,  // no such host, nobody listening, or no connection in time: on to the next mirror
   NO_RANGE,     // the server cannot resume: begin anew
   REFUSED       // an HTTP status of 400 or above, or a URL that makes no sense
 };

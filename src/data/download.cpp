@@ -110,6 +110,8 @@ std::string fetch_from(const std::string& url, const RemoteFile& file,
         {url, start, options.connect_timeout_s, options.stall_s},
         [&](std::span<const std::byte> bytes) { return !(disk_full = !part.append(bytes)); });
     if (disk_full) part.fail("cannot be written");
+    // Without a network the demo must come to its own data soon; a later run resumes the part.
+    if (result.outcome == HttpOutcome::UNREACHABLE) return result.message;
     if (result.outcome == HttpOutcome::INTERRUPTED) {
       fault = result.message;
       if (part.num_bytes() - start < kWorthwhileBytes) ++fruitless;
