@@ -16,9 +16,7 @@ int main(int, char** argv, char**) {
   const std::string root = (slash == std::string::npos ? "." : self.substr(0, slash)) + "/..";
   const std::string program = root + "/programs/" + self.substr(slash + 1);
   if (access("/proc/self/exe", R_OK) != 0) {
-    std::string libraries = root + "/lib";
-    if (const char* others = std::getenv("LD_LIBRARY_PATH")) libraries += std::string(":") + others;
-    setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+    setenv("LD_LIBRARY_PATH", (root + "/lib").c_str(), 1);
   }
   execv(program.c_str(), argv);
   std::perror(program.c_str());
