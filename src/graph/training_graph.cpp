@@ -137,7 +137,8 @@ class ModelGraph {
       const bool low =
           def.precision == Precision::LOW && options().low_dtype && kind == ParamKind::WEIGHT;
       inputs.push_back(low ? low_param_tensor(param) : param_tensor(param));
-      if (training() && kind != ParamKind::BUFFER) trained_.emplace_back(param, inputs.back());
+      if (training() && kind != ParamKind::BUFFER && !is_frozen(param))
+        trained_.emplace_back(param, inputs.back());
     }
     Attrs attrs = layer.attrs;
     if (def.needs_draws) {
@@ -150,6 +151,13 @@ class ModelGraph {
         builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
     if (training()) retag_buffers(def, layer, outputs);
     values_.push_back({outputs.front(), def.precision == Precision::HIGH ? DType::FP32 : compute});
+  }
+
+  /// A frozen parameter has no gradient: it counts neither in the norm nor in the finite check.
+  bool is_frozen(int param) const {
+    return std::any_of(layout_.segments.begin(), layout_.segments.end(), [&](const Segment& s) {
+      return s.param == param && s.frozen != 0;
+    });
   }
 
   /// LOW: the low dtype; else the widest floating dtype among the inputs.

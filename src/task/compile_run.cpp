@@ -7,6 +7,7 @@
 #include "algo/optimizer_spec.h"
 #include "algo/schedule.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/format.h"
 #include "core/log.h"
 #include "data/sampler.h"
@@ -217,7 +218,9 @@ CompiledRun compile_run(const RunRequest& request) {
   const Fields declared = declared_fields(run.config);
   if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
 
+  const Stopwatch opening;
   run.data = request.has_data ? request.data : open_data(run.config);
+  run.open_ms = opening.ms();
   if (!request.train) run.data.train = nullptr;
   TR_CHECK(!request.train || run.data.train, "the data have no training set");
   run.train_chain = chain_of(run.config, true);

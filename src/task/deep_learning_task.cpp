@@ -232,7 +232,7 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
     if (found) request.tuning = state_from_json(found->checkpoint.state, found->path).tuning;
   }
   impl_->trainer = std::make_unique<Trainer>(compile_run(request), std::move(found));
-  impl_->compile_ms = watch.ms();
+  impl_->compile_ms = watch.ms() - impl_->trainer->compiled().open_ms;
   log_plans(impl_->trainer->compiled(), info);
   log_info("configuration {}", config_json());
   return *this;

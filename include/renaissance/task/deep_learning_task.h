@@ -122,7 +122,7 @@ class TR_API DeepLearningTask {
   Phase phase() const;
   /// Effective configuration as JSON, keys as in docs/configuration.md; after compile().
   std::string config_json() const;
-  /// Milliseconds that compile() took.
+  /// Milliseconds that compile() took, without those to open the data set.
   double compile_ms() const;
   /// The set that is used: "mnist", "procedural", "memory" ...; after compile().
   std::string data_name() const;

@@ -241,6 +241,8 @@ TEST(Weights, FrozenOnesStay) {
   task.run();
   EXPECT_TRUE(is_close(task.fetch("0.weight"), frozen, 0, 0));
   EXPECT_FALSE(is_close(task.fetch("3.weight"), trained, 1e-4, 1e-4));
+  EXPECT_EQ(task.fetch("3.weight.grad").shape(), trained.shape());
+  EXPECT_THROW(task.fetch("0.weight.grad"), InvalidArgument) << "none is made: no part of the norm";
   DeepLearningTask typo = toy::make_task(toy::make_session(), toy::make_data(), 1);
   typo.freeze("first.");
   EXPECT_TRUE(
