@@ -13,5 +13,10 @@ TEST(MnistAccuracy, PlainRecipeReaches98PercentInFiveEpochs) {
   EXPECT_GE(mnist_top1("mnist-mlp-plain", 5, /*seed=*/0, folder), 0.980);
 }
 
+// What a linear model cannot do (ProceduralDigitsTest.ALinearModelStaysFarBelowANetwork).
+TEST(ProceduralAccuracy, PlainRecipePasses97PercentInTwoEpochs) {
+  EXPECT_GE(procedural_top1("mnist-mlp-plain", 2, /*seed=*/0), 0.970);
+}
+
 }  // namespace
 }  // namespace tr::test
