@@ -112,7 +112,11 @@ class OneDnnMatmul final : public TiledMatmul {
       if (found == primitives_.end()) {
         dnnl::primitive_attr attr;
         attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+#if DNNL_VERSION_MAJOR >= 3  // which has no operation descriptors any more (Ubuntu 24.04)
+        const dnnl::matmul::primitive_desc desc(engine(), a, b, c, attr);
+#else
         const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, engine());
+#endif
         const auto scratch = desc.scratchpad_desc();
         scratch_bytes_ = std::max(scratch_bytes_, round_up(std::int64_t(scratch.get_size()), 64));
         found = primitives_
