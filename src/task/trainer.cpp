@@ -2,6 +2,7 @@
 #include "task/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -169,7 +170,9 @@ void Trainer::train_phase() {
     interrupted_ = true;
     return;
   }
-  if (progress_.epoch_totals.samples == 0) {
+  // At a higher loss scale the skips may be those of its fall to where the gradients fit.
+  const bool at_lowest_scale = *state().persistent<float>("loss_scale") <= 1;
+  if (progress_.epoch_totals.samples == 0 && at_lowest_scale) {
     fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps,
                                 progress_.epoch.epoch));
   }
@@ -180,8 +183,9 @@ void Trainer::end_training_of_epoch() {
   ++progress_.phase;
   progress_.step = 0;
   EpochRecord& record = progress_.epoch;
-  record.train_loss = progress_.epoch_totals.mean_loss();
-  if (run_.classification) {
+  const bool trained = progress_.epoch_totals.samples > 0;
+  record.train_loss = trained ? progress_.epoch_totals.mean_loss() : std::nan("");
+  if (run_.classification && trained) {
     record.train_top1 =
         double(progress_.epoch_totals.top1) / double(progress_.epoch_totals.samples);
   }

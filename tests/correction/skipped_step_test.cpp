@@ -128,6 +128,18 @@ TEST(SkippedStep, AnOverflowIsTracedToItsLayer) {
   EXPECT_TRUE(has_words(wide.find_nan(), {"layer \"0\"", "fc", "skipped_step_test.cpp"}));
 }
 
+// Short epochs: the scale needs more than one of them to fall to where fp16 holds the gradients.
+TEST(SkippedStep, AnEpochMayPassWhileTheScaleFalls) {
+  DeepLearningTask task = task_on(samples(kSteps, 1), "fp16");
+  task.set("loss_scale", "67108864").set("total_epochs", "3").compile(CompileInfo::NONE);
+  const TrainingResult result = task.run();
+  ASSERT_EQ(result.history.size(), 3u);
+  EXPECT_EQ(result.history[0].skipped_steps, kSteps);
+  EXPECT_TRUE(std::isnan(result.history[0].train_loss)) << "nothing was learnt, so there is none";
+  EXPECT_EQ(result.history[2].skipped_steps, 0);
+  EXPECT_TRUE(std::isfinite(result.history[2].train_loss));
+}
+
 TEST(SkippedStep, ARunWithoutOneGoodStepEndsWithAnError) {
   Tensor x = Tensor::full({kBatch * kSteps, 12}, NAN);
   const Tensor labels = Tensor::zeros({kBatch * kSteps}, DType::INT32);
