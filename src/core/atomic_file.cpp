@@ -29,14 +29,28 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}-{}.tmp", path, ::getpid(), counter.fetch_add(1));
 }
 
+/// Where a symbolic link leads, so that its target is replaced and not the link.
+std::string behind_links(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the kernel's limit
+  fs::path place = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(place, error); ++i) {
+    const fs::path next = fs::read_symlink(place, error);
+    if (error) break;
+    place = next.is_absolute() ? next : place.parent_path() / next;
+  }
+  return place.string();
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(behind_links(path_)) {
   struct stat info {};
   if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     throw_as<DataError>("{}: cannot be written: it exists and is not a regular file", path_);
   }
-  temporary_ = temporary_name(path_);
+  temporary_ = temporary_name(target_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     const int error = errno;
@@ -77,11 +91,11 @@ void AtomicFile::write(std::string_view text) {
 void AtomicFile::commit() {
   TR_ASSERT(descriptor_ >= 0);
   if (::fsync(descriptor_) != 0) fail("syncing", errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming", errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("renaming", errno);
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) throw_as<DataError>("{}: closing failed: {}", path_, std::strerror(errno));
   // Without this the new name itself may be lost in a crash.
-  const std::string folder = folder_of(path_);
+  const std::string folder = folder_of(target_);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0)
     throw_as<DataError>("{}: folder cannot be synced: {}", folder, std::strerror(errno));

@@ -10,8 +10,8 @@ namespace tr {
 
 /// A file that appears whole or not at all. Bytes go to a temporary file in the folder of `path`;
 /// commit() syncs it, renames it to `path` and syncs the folder. Without commit() nothing is left
-/// behind. Every failure throws DataError with the path and the system's reason, after removing the
-/// temporary.
+/// behind. A symbolic link stays: the file that it leads to is replaced. Every failure throws
+/// DataError with the path and the system's reason, after removing the temporary.
 class AtomicFile {
  public:
   /// @throws DataError  the folder is missing or cannot be written; `path` exists and is no regular
@@ -33,6 +33,7 @@ class AtomicFile {
   void discard() noexcept;
 
   std::string path_;
+  std::string target_;  // path_, or the file that this symbolic link leads to
   std::string temporary_;
   int descriptor_ = -1;
 };

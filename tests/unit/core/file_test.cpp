@@ -16,6 +16,7 @@
 
 #include "core/atomic_file.h"
 #include "core/check.h"
+#include "core/folder_lock.h"
 #include "core/input_file.h"
 #include "support/throws.h"
 
@@ -54,6 +55,27 @@ TEST_F(FileTest, AppearsWholeOnCommit) {
   }
   EXPECT_EQ(read_text(target), std::string("new bytes\0!", 11));
   EXPECT_EQ(num_files(folder_), 1u);
+}
+
+TEST_F(FileTest, SymbolicLinksStay) {
+  fs::create_directory(path("folder"));
+  fs::create_symlink("folder/target", path("link"));  // relative, and nothing is there yet
+  fs::create_symlink(path("link"), path("second"));
+  for (const char* text : {"first", "again"}) {
+    write_file_atomically(path("second"), text);
+    EXPECT_TRUE(fs::is_symlink(path("link")) && fs::is_symlink(path("second")));
+    EXPECT_EQ(read_text(path("folder/target")), text);
+    EXPECT_EQ(num_files(path("folder")), 1u);
+  }
+}
+
+TEST_F(FileTest, ALockKeepsAFolderForOneWriter) {
+  {
+    const FolderLock first(folder_);
+    EXPECT_TRUE(throws<DataError>([&] { FolderLock second(folder_); }, folder_.c_str()));
+  }
+  const FolderLock after(folder_);
+  EXPECT_TRUE(throws<DataError>([&] { FolderLock none(path("missing")); }, "missing"));
 }
 
 TEST_F(FileTest, LeavesNothingWithoutCommit) {
