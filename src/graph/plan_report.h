@@ -56,6 +56,6 @@ PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arc
 /// throws.
 std::int64_t largest_batch(std::int64_t budget_bytes,
                            const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch,
-                           std::int64_t limit = std::int64_t{1} << 24);
+                           std::int64_t limit = std::int64_t{1} << 46);
 
 }  // namespace tr

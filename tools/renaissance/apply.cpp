@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // eval and predict: a model with weights from a file.
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -42,7 +44,9 @@ void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) 
   for (const std::string& set : args.sets) {
     const std::size_t equals = set.find('=');
     TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
-    task.set(set.substr(0, equals), set.substr(equals + 1));
+    const std::string key = set.substr(0, equals);
+    TR_CHECK(key != "load_weights", "--set {}: the weights are those of --weights", set);
+    task.set(key, set.substr(equals + 1));
   }
 }
 
@@ -68,30 +72,46 @@ int run_eval(const ApplyArgs& args) {
   return kOk;
 }
 
+/// The next number of a PNM header, behind white space and comments; -1 if there is none.
+int header_number(const std::string& text, std::size_t& at) {
+  const auto skipped = [](unsigned char c) { return std::isspace(c) != 0 || c == '#'; };
+  while (at < text.size() && skipped(static_cast<unsigned char>(text[at]))) {
+    at = text[at] == '#' ? std::min(text.find('\n', at), text.size()) : at + 1;
+  }
+  int value = -1;
+  const auto parsed = std::from_chars(text.data() + at, text.data() + text.size(), value);
+  at = std::size_t(parsed.ptr - text.data());
+  return parsed.ec == std::errc() ? value : -1;
+}
+
 /// A binary PGM (P5) or PPM (P6) of 8 bits. @throws DataError
 Tensor read_pnm(const std::string& path) {
   const std::string text = read_text(path);
-  int width = 0, height = 0, top = 0, used = 0;
-  char kind = 0;
-  const int fields =
-      std::sscanf(text.c_str(), "P%c %d %d %d%n", &kind, &width, &height, &top, &used);
-  const int channels = kind == '6' ? 3 : 1;
-  const bool good = fields == 4 && (kind == '5' || kind == '6') && width > 0 && height > 0 &&
-                    width < 65536 && height < 65536 && top == 255;
+  const bool known = text.starts_with("P5") || text.starts_with("P6");
+  std::size_t at = 2;
+  const int width = known ? header_number(text, at) : -1;
+  const int height = known ? header_number(text, at) : -1;
+  const int top = known ? header_number(text, at) : -1;
+  const bool good = width > 0 && height > 0 && width < 65536 && height < 65536 && top == 255;
+  const int channels = known && text[1] == '6' ? 3 : 1;
   const std::size_t bytes =
       good ? std::size_t(width) * std::size_t(height) * std::size_t(channels) : 0;
-  if (!good || text.size() < std::size_t(used) + 1 + bytes) {
+  if (!good || text.size() < at + 1 + bytes) {
     throw_as<DataError>("{}: it is not a whole binary PGM or PPM image of 8 bits", path);
   }
   Tensor image({1, height, width, channels}, DType::UINT8);
-  std::memcpy(image.raw(), text.data() + used + 1, bytes);
+  std::memcpy(image.raw(), text.data() + at + 1, bytes);
   return image;
 }
 
 /// Images [n, H, W, C] of one file: IDX, PGM, PPM, or a safetensors file with a tensor "image".
 Tensor read_images(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension().string();
-  if (extension == ".safetensors") return load_safetensors(path).at("image");
+  if (extension == ".safetensors") {
+    const SafetensorsFile file = load_safetensors(path);
+    if (!file.contains("image")) throw_as<DataError>("{}: it has no tensor \"image\"", path);
+    return file.at("image");
+  }
   if (extension == ".pgm" || extension == ".ppm") return read_pnm(path);
   const Tensor idx = data::read_idx(path, data::IdxKind::IMAGES);
   return idx.reshape({idx.shape()[0], idx.shape()[1], idx.shape()[2], 1});
@@ -142,6 +162,7 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* help, ApplyArg
   command
       ->add_option("--weights", args.weights, "safetensors with the model's names, or a checkpoint")
       ->type_name("FILE")
+      ->check(not_empty())
       ->required();
   command->add_option("--set", args.sets, "any configuration key; may be repeated")
       ->type_name("KEY=VALUE")
@@ -157,7 +178,10 @@ void add_eval(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<ApplyArgs>();
   CLI::App* command =
       add_common(app, "eval", "Loss and accuracy of weights on a validation set.", *args);
-  command->add_option("--data", args->data, "folder of the data set")->type_name("DIR")->required();
+  command->add_option("--data", args->data, "folder of the data set")
+      ->type_name("DIR")
+      ->check(not_empty())
+      ->required();
   command->callback([args, &exit_code] { exit_code = run_eval(*args); });
 }
 

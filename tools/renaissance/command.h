@@ -27,9 +27,10 @@ class JsonOutput {
   /// Adds the option to a command.
   void add_to(CLI::App& command);
   bool wanted() const { return !target_.empty(); }
-  bool to_stdout() const { return target_ == "-"; }
+  bool to_stdout() const { return target_ == "-" || target_ == "/dev/stdout"; }
   /// @throws DataError  the file cannot be written: asked before the work, not after it.
   void probe() const;
+  /// @throws DataError  it cannot be written.
   void write(const nlohmann::json& value) const;
 
  private:
@@ -43,6 +44,9 @@ void add_eval(CLI::App& app, int& exit_code);
 void add_predict(CLI::App& app, int& exit_code);
 void add_data(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
+
+/// Refuses an empty text (an unset shell variable) where a file or folder is to be named.
+CLI::Validator not_empty();
 
 /// Standard output, unless the JSON goes there.
 void print(const JsonOutput& json, const std::string& text);

@@ -57,5 +57,9 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return report(error, kFailure);
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "renaissance: standard output cannot be written\n");
+    return kDataFailure;
+  }
   return exit_code;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <string>
 
 #include "command.h"
 #include "core/atomic_file.h"
@@ -10,7 +11,8 @@ void JsonOutput::add_to(CLI::App& command) {
   command
       .add_option("--json", target_,
                   "write the result as JSON to FILE, or to standard output for -")
-      ->type_name("FILE|-");
+      ->type_name("FILE|-")
+      ->check(not_empty());
 }
 
 void JsonOutput::probe() const {
@@ -21,11 +23,17 @@ void JsonOutput::write(const nlohmann::json& value) const {
   if (!wanted()) return;
   const std::string text = value.dump(2) + "\n";
   if (to_stdout()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    std::fwrite(text.data(), 1, text.size(), stdout);  // main() tells what could not be written
   } else {
     write_file_atomically(target_, std::string_view(text));
   }
+}
+
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("it is empty, expected a name") : std::string();
+          },
+          ""};
 }
 
 void print(const JsonOutput& json, const std::string& text) {

@@ -9,6 +9,7 @@
 #include "core/human.h"
 #include "graph/compiler.h"
 #include "graph/plan_report.h"
+#include "task/parse.h"
 
 namespace tr::command {
 
@@ -17,6 +18,7 @@ namespace {
 struct PlanArgs {
   std::string model;
   std::int64_t batch = 1;
+  std::string batch_text, budget_text = "0";
   std::string dtype = "fp32";
   std::string device = "cpu";
   std::int64_t budget = 0;
@@ -50,10 +52,20 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
                  PlanningOracle(args.device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA));
 }
 
-int run_plan(const PlanArgs& args) {
+std::int64_t integer(const char* option, const std::string& text) {
+  const auto value = parse_number<std::int64_t>(text);
+  TR_CHECK(value, "{} is \"{}\", expected an integer below 2^63", option, text);
+  return *value;
+}
+
+int run_plan(PlanArgs args) {
   args.json.probe();
+  args.batch = integer("--batch", args.batch_text);
+  args.budget = integer("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
-  TR_CHECK(args.budget >= 0, "--budget is {}, expected bytes", args.budget);
+  constexpr std::int64_t kLargestBudget = std::int64_t{1} << 60;
+  TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
+           "--budget is {}, expected bytes, at most 2^60", args.budget);
   const zoo::Model model = zoo::make_model(args.model);
   const CompileResult compiled = compile_for(args, model, args.batch);
   const PlanReport report = report_plan(compiled.lowered, compiled.arch, compiled.memory);
@@ -89,14 +101,18 @@ void add_plan(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "plan", "Prints what a training step of a model needs in memory; needs no device.");
   command->add_option("MODEL", args->model, model_list())->required();
-  command->add_option("--batch", args->batch, "samples of a step")->required();
+  command->add_option("--batch", args->batch_text, "samples of a step")
+      ->type_name("INT")
+      ->required();
   command->add_option("--dtype", args->dtype, "fp32, fp16 or bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();
   command->add_option("--device", args->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--budget", args->budget, "bytes; then the largest batch that fits is found")
+  command
+      ->add_option("--budget", args->budget_text,
+                   "bytes; then the largest batch that fits is found")
       ->type_name("BYTES");
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_plan(*args); });

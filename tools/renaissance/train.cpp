@@ -18,8 +18,7 @@ namespace {
 struct TrainArgs {
   std::string recipe;
   std::optional<std::string> data, device, log, checkpoint;
-  std::optional<int> epochs, workers;
-  std::optional<std::uint64_t> seed;
+  std::optional<std::string> epochs, workers, seed;  // read as strictly as by --set
   bool resume = false;
   std::vector<std::string> sets;
   JsonOutput json;
@@ -44,9 +43,9 @@ std::vector<KeyValue> assignments(const TrainArgs& args) {
     pairs.push_back({key, value});
   };
   if (args.device) add("device", *args.device);
-  if (args.epochs) add("total_epochs", std::to_string(*args.epochs));
-  if (args.seed) add("seed", std::to_string(*args.seed));
-  if (args.workers) add("workers", std::to_string(*args.workers));
+  if (args.epochs) add("total_epochs", *args.epochs);
+  if (args.seed) add("seed", *args.seed);
+  if (args.workers) add("workers", *args.workers);
   if (args.log) add("log_file", *args.log);
   if (args.checkpoint) {
     add("checkpoint.dir", *args.checkpoint);
@@ -144,20 +143,28 @@ void add_train(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Trains a recipe and prints what came out.");
   command->footer(kDataRules);
   command->add_option("RECIPE", args->recipe, recipe_list())->required();
-  command->add_option("--data", args->data, "folder of the data set")->type_name("DIR");
+  command->add_option("--data", args->data, "folder of the data set")
+      ->type_name("DIR")
+      ->check(not_empty());
   command->add_option("--device", args->device,
                       "cpu, cuda or cuda:I; without it all GPUs, else the CPU");
-  command->add_option("--epochs", args->epochs,
-                      "passes over the training set; a recipe's default is 10");
-  command->add_option("--seed", args->seed, "of every draw (default 0)");
-  command->add_option("--workers", args->workers,
-                      "threads of the data pipeline; results do not depend on it");
+  command
+      ->add_option("--epochs", args->epochs,
+                   "passes over the training set; a recipe's default is 10")
+      ->type_name("INT");
+  command->add_option("--seed", args->seed, "of every draw (default 0)")->type_name("UINT");
+  command
+      ->add_option("--workers", args->workers,
+                   "threads of the data pipeline; results do not depend on it")
+      ->type_name("INT");
   command->add_option("--log", args->log, "metrics as JSON lines; --set log_every=1 adds each step")
-      ->type_name("FILE.jsonl");
+      ->type_name("FILE.jsonl")
+      ->check(not_empty());
   command
       ->add_option("--checkpoint", args->checkpoint,
                    "folder for checkpoints and best_weights.safetensors")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty());
   command->add_flag("--resume", args->resume,
                     "continue from the newest checkpoint of --checkpoint");
   command->add_option("--set", args->sets, "any configuration key; may be repeated")

@@ -130,6 +130,42 @@ TEST_F(Cli, WrongUseIsExitCode2) {
   EXPECT_TRUE(contains(run("plan resnet51 --batch 1").err, "\"resnet50\""));
 }
 
+TEST_F(Cli, NumbersAreReadStrictly) {
+  for (const char* wrong :
+       {"train mnist-mlp --seed -1", "train mnist-mlp --seed 18446744073709551616",
+        "train mnist-mlp --epochs 0x10", "train mnist-mlp --workers 1e1",
+        "plan mnist-mlp --batch 99999999999999999999", "plan mnist-mlp --batch 0x2",
+        "plan mnist-mlp --batch 1 --budget 99999999999999999999",
+        "plan mnist-mlp --batch 1 --budget 1e9"}) {
+    EXPECT_EQ(run(wrong).code, 2) << wrong;
+  }
+  // Decimal: not the octal 8.
+  const auto plan = run("plan mnist-mlp --batch 010 --budget 1099511627776 --json -");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_EQ(nlohmann::json::parse(plan.out).at("batch"), 10);
+  EXPECT_GT(nlohmann::json::parse(plan.out).at("largest_batch"), 1 << 24) << "no silent limit";
+}
+
+TEST_F(Cli, EmptyNamesAreRefused) {
+  for (const char* wrong :
+       {"train mnist-mlp --log ''", "train mnist-mlp --checkpoint ''", "train mnist-mlp --data ''",
+        "train mnist-mlp --json ''", "eval mnist-mlp --weights '' --data x",
+        "eval mnist-mlp --weights w --data ''", "predict mnist-mlp --weights '' x",
+        "eval mnist-mlp --weights w --data x --set load_weights="}) {
+    const Outcome outcome = run(wrong);
+    EXPECT_EQ(outcome.code, 2) << wrong << outcome.err;
+  }
+}
+
+TEST_F(Cli, StandardOutputByItsName) {
+  const Outcome named = run("plan mnist-mlp --batch 1 --json /dev/stdout");
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(nlohmann::json::parse(named.out).at("batch"), 1);
+  const std::string command = std::string(TR_COMMAND) + " plan mnist-mlp --batch 1 --json -";
+  const int status = std::system((command + " >/dev/full 2>/dev/null").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
 TEST_F(Cli, MissingDataIsExitCode3) {
   const Outcome train = run("train mnist-mlp --data /no/such/folder");
   EXPECT_EQ(train.code, 3);
@@ -192,6 +228,16 @@ TEST_F(Cli, TrainsPredictsAndResumes) {
   const auto line = nlohmann::json::parse(predict.out.substr(0, predict.out.find('\n')));
   EXPECT_EQ(line.at("top5").size(), 5u);
   EXPECT_EQ(line.at("top5")[0].at("class"), line.at("class"));
+
+  std::ofstream(folder_.path("x.pgm"))
+      << "P5\n# made by hand\n28 28 # pixels\n255\n" << std::string(28 * 28, '\0');
+  const std::string weights = folder_.path("run/best_weights.safetensors");
+  const std::string with = "predict mnist-mlp --weights " + weights + " ";
+  EXPECT_EQ(nlohmann::json::parse(run(with + folder_.path("x.pgm")).out).at("top5"),
+            line.at("top5"));
+  const Outcome no_image = run(with + weights);
+  EXPECT_EQ(no_image.code, 3);
+  EXPECT_TRUE(contains(no_image.err, weights + ": it has no tensor \"image\"")) << no_image.err;
 }
 
 TEST_F(Cli, OverrideWins) {
