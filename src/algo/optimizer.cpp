@@ -18,8 +18,8 @@ constexpr std::pair<Kind, std::string_view> kNames[] = {
     {Kind::SGD, "sgd"}, {Kind::ADAM, "adam"}, {Kind::ADAMW, "adamw"}};
 
 void check_weight_decay(std::string_view who, double value) {
-  TR_CHECK(value >= 0 && std::isfinite(value), "{}: weight_decay is {}, expected at least 0", who,
-           value);
+  TR_CHECK(value >= 0 && std::isfinite(float(value)),
+           "{}: weight_decay is {}, expected at least 0, as fp32", who, value);
 }
 
 /// A factor of a running mean.
@@ -28,8 +28,8 @@ void check_fraction(std::string_view who, std::string_view name, double value) {
 }
 
 void check_eps(std::string_view who, double value) {
-  TR_CHECK(value > 0 && std::isfinite(value), "{}: eps is {}, expected a positive number", who,
-           value);
+  TR_CHECK(float(value) > 0 && std::isfinite(float(value)),
+           "{}: eps is {}, expected a positive number, as fp32", who, value);
 }
 
 }  // namespace

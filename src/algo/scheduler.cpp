@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/check.h"
@@ -85,8 +86,8 @@ Kind scheduler_kind_from_name(std::string_view name) {
 }
 
 void Scheduler::validate() const {
-  TR_CHECK(base_lr > 0 && std::isfinite(base_lr),
-           "scheduler: base_lr is {}, expected a positive number", base_lr);
+  TR_CHECK(base_lr > 0 && base_lr <= double(std::numeric_limits<float>::max()),
+           "scheduler: base_lr is {}, expected a positive number that fp32 holds", base_lr);
   TR_CHECK(warmup_epochs >= 0, "scheduler: warmup is {}, expected at least 0 epochs",
            warmup_epochs);
   check_at_most_base(*this, "warmup_start_lr", warmup_start_lr);

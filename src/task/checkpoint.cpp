@@ -114,6 +114,18 @@ CheckpointFolder::CheckpointFolder(std::string path, int keep)
   probe.write(std::string_view("x"));
 }
 
+void CheckpointFolder::remove_leftovers() const {
+  std::error_code failed;
+  for (const auto& file : fs::directory_iterator(path_, failed)) {
+    const std::string name = file.path().filename().string();
+    const bool ours = name.starts_with(kPrefix) || name.starts_with("best") ||
+                      name.starts_with(".probe");
+    if (!ours || !name.ends_with(".tmp")) continue;
+    std::error_code kept;
+    if (fs::remove(file.path(), kept)) log_info("{}: an unfinished file is removed", name);
+  }
+}
+
 std::string CheckpointFolder::write(std::int64_t step, const Checkpoint& checkpoint) const {
   const std::string file = fmt::format("{}/{}{:010}{}", path_, kPrefix, step, kSuffix);
   save_safetensors(file, checkpoint.to_file());
@@ -149,7 +161,7 @@ void CheckpointFolder::set_former_aside() const {
 
 void CheckpointFolder::mark_best(const std::string& path) const {
   const std::string best = path_ + "/best.safetensors";
-  const std::string temporary = fmt::format("{}.{}", best, ::getpid());
+  const std::string temporary = fmt::format("{}.{}.tmp", best, ::getpid());
   ::unlink(temporary.c_str());
   if (::link(path.c_str(), temporary.c_str()) != 0) {  // a file system without hard links
     std::error_code failed;

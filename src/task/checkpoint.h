@@ -35,6 +35,8 @@ class CheckpointFolder {
 
   /// Writes atomically, then removes all but the `keep` newest. Returns the file's path.
   std::string write(std::int64_t step, const Checkpoint& checkpoint) const;
+  /// Removes what a run that was killed while writing left there. Nobody else may be writing.
+  void remove_leftovers() const;
   /// Moves the checkpoints of a former run to the subfolder "former-N", announced: by their steps
   /// they would count as newer than those of a run that starts afresh.
   void set_former_aside() const;

@@ -156,6 +156,11 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
   note(optimizer.kind != Optimizer::Kind::SGD && optimizer.momentum != 0,
        fmt::format("momentum={}: {} takes beta1 and beta2", optimizer.momentum,
                    name_of(optimizer.kind)));
+  note(optimizer.kind != Optimizer::Kind::SGD && optimizer.nesterov,
+       fmt::format("nesterov: {} has no momentum", name_of(optimizer.kind)));
+  note(optimizer.kind != Optimizer::Kind::SGD && optimizer.decoupled_weight_decay,
+       fmt::format("decoupled_weight_decay: it is sgd's, {} decides by itself",
+                   name_of(optimizer.kind)));
   note(optimizer.kind == Optimizer::Kind::SGD &&
            (optimizer.beta1 != 0.9 || optimizer.beta2 != 0.999),
        "beta1, beta2: sgd has momentum");

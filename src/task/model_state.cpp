@@ -2,6 +2,7 @@
 #include "task/model_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "algo/fill_param.h"
@@ -154,6 +155,17 @@ SafetensorsFile ModelState::weights_of_checkpoint(SafetensorsFile file,
   return weights;
 }
 
+namespace {
+
+/// Number of elements that are not finite.
+std::int64_t count_not_finite(const Tensor& tensor) {
+  if (tensor.dtype() != DType::FP32) return 0;
+  const auto values = tensor.values<float>();
+  return std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+}
+
+}  // namespace
+
 void ModelState::load_weights(const SafetensorsFile& given, bool strict,
                               const std::string& source) {
   const bool checkpoint = Checkpoint::is_one(given);
@@ -168,6 +180,10 @@ void ModelState::load_weights(const SafetensorsFile& given, bool strict,
     }
     try {
       loaded.emplace_back(p, from_file_layout(file.at(about.name), about.spec));
+      if (const std::int64_t bad = count_not_finite(loaded.back().second)) {
+        throw_as<DataError>("{}: {} of {} elements of \"{}\" are not finite", source, bad,
+                            loaded.back().second.num_elements(), about.name);
+      }
     } catch (const InvalidArgument& error) {
       wrong.push_back(fmt::format("{} ({})", about.name, error.what()));
     }

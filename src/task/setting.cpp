@@ -107,7 +107,8 @@ GlobalSetting& GlobalSetting::local_batch_size(std::int64_t n) {
 }
 
 GlobalSetting& GlobalSetting::accumulate_steps(int n) {
-  TR_CHECK(n >= 1, "accumulate_steps is {}, expected at least 1", n);
+  constexpr int kMost = 65536;  // each one is a slot of the plan of batches
+  TR_CHECK(n >= 1 && n <= kMost, "accumulate_steps is {}, expected 1 to {}", n, kMost);
   values_.accumulate_steps = n;
   return *this;
 }

@@ -9,6 +9,7 @@
 #include "core/atomic_file.h"
 #include "core/check.h"
 #include "core/clock.h"
+#include "core/folder_lock.h"
 #include "core/format.h"
 #include "core/log.h"
 #include "dist/local.h"
@@ -36,11 +37,16 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
       board_(run_.batches.world_size),
       digest_(model_digest(run_.compiled.arch)) {
   const TrainOptions& options = run_.config.train;
+  const bool trains = run_.data.train != nullptr;  // else these files belong to another run
+  std::optional<FolderLock> lock;
   // Files first: an unwritable place is to be known before memory is taken.
-  if (!options.checkpoint_dir.empty())
+  if (trains && !options.checkpoint_dir.empty()) {
     folder_.emplace(options.checkpoint_dir, options.checkpoint_keep);
-  if (!options.best_weights_path.empty()) AtomicFile probe(options.best_weights_path);
-  if (!options.log_file.empty()) log_ = MetricsLog(options.log_file, options.log_every);
+    lock.emplace(options.checkpoint_dir);
+    folder_->remove_leftovers();
+  }
+  if (trains && !options.best_weights_path.empty()) AtomicFile probe(options.best_weights_path);
+  if (trains && !options.log_file.empty()) log_ = MetricsLog(options.log_file, options.log_every);
 
   auto communicators = make_communicators(run_.batches.world_size);
   for (int r = 0; r < run_.batches.world_size; ++r) {
@@ -117,6 +123,8 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks) 
   TR_CHECK(!broken_, "run: a former run of this task ended with an error; make a new task");
   const Stopwatch total;
   if (progress_.finished) return make_result(total.seconds());
+  std::optional<FolderLock> lock;
+  if (folder_) lock.emplace(folder_->path());
   const SignalGuard guard(folder_.has_value());
   cancel_ = false;
   interrupted_ = false;

@@ -57,6 +57,24 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_TRUE(Checkpoint::is_one(load_safetensors(folder.path("best.safetensors"))));
 }
 
+TEST(Checkpoint, LeftoversOfAKilledRunAreRemoved) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 2);
+  const std::string kept = checkpoints.write(5, sample());
+  const std::vector<std::string> leftovers = {"checkpoint-0000000009.safetensors.123-4.tmp",
+                                              "best.safetensors.123.tmp",
+                                              "best_weights.safetensors.123-5.tmp",
+                                              ".probe.123-0.tmp"};
+  for (const std::string& name : leftovers) std::ofstream(folder.path(name)) << "half";
+  std::ofstream(folder.path("notes.tmp")) << "the user's";
+  checkpoints.remove_leftovers();
+  for (const std::string& name : leftovers)
+    EXPECT_FALSE(std::filesystem::exists(folder.path(name))) << name;
+  EXPECT_TRUE(std::filesystem::exists(folder.path("notes.tmp")));
+  EXPECT_TRUE(std::filesystem::exists(kept));
+}
+
 TEST(Checkpoint, AFreshRunSetsThoseOfAFormerOneAside) {
   const toy::Quiet quiet;
   const test::TempFolder folder;

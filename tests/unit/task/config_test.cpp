@@ -165,6 +165,15 @@ TEST(Settings, ContradictionsAreErrors) {
   Config negative = config;
   negative.train.scheduler.base_lr = -0.1;
   EXPECT_TRUE(contains(message_of([&] { validate(negative); }), "base_lr"));
+  Config infinite = config;  // as fp32, in which steps compute
+  infinite.train.scheduler.base_lr = 1e39;
+  EXPECT_TRUE(contains(message_of([&] { validate(infinite); }), "base_lr"));
+  Config vanishing = config;
+  vanishing.train.optimizer.kind = Optimizer::Kind::ADAMW;
+  vanishing.train.optimizer.eps = 1e-50;
+  EXPECT_TRUE(contains(message_of([&] { validate(vanishing); }), "eps"));
+  EXPECT_TRUE(contains(message_of([&] { Config(config).global.accumulate_steps(2147483647); }),
+                       "accumulate_steps"));
   Config nesterov = config;
   nesterov.train.optimizer.nesterov = true;
   EXPECT_TRUE(contains(message_of([&] { validate(nesterov); }), "momentum"));
@@ -175,8 +184,10 @@ TEST(Settings, OptionsWithoutEffectAreListed) {
   config.global.use_cpu().use_tf32(true);
   config.train.optimizer.kind = Optimizer::Kind::ADAMW;
   config.train.optimizer.momentum = 0.9;
+  config.train.optimizer.nesterov = true;
   const auto notes = ineffective_options(config, DeviceKind::CPU);
-  ASSERT_EQ(notes.size(), 2u);
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_TRUE(contains(notes[2], "nesterov"));
   EXPECT_TRUE(contains(notes[0], "use_tf32"));
   EXPECT_TRUE(contains(notes[1], "momentum"));
   EXPECT_TRUE(ineffective_options(Config{}, DeviceKind::CPU).empty());

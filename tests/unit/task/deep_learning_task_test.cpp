@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -302,10 +303,27 @@ TEST(BadInput, WrongWeightsAreNamedByLayer) {
     if (t.name == "3.weight") t.tensor.data<float>()[0] = std::numeric_limits<float>::infinity();
   }
   save_safetensors(folder.path("w.safetensors"), file);
-  DeepLearningTask broken = toy::make_task(toy::make_session(), toy::make_data(), 1);
-  broken.load_weights(folder.path("w.safetensors")).compile(CompileInfo::NONE);
-  const std::string message = message_of<InvalidArgument>([&] { broken.run(); });
-  EXPECT_TRUE(contains(message, "3.weight")) << message;
+  for (const bool strict : {true, false}) {
+    DeepLearningTask broken = toy::make_task(toy::make_session(), toy::make_data(), 1);
+    broken.load_weights(folder.path("w.safetensors"), strict);
+    const std::string message =
+        message_of<DataError>([&] { broken.compile(CompileInfo::NONE); });
+    EXPECT_TRUE(contains(message, "3.weight") && contains(message, "1 of 64")) << message;
+  }
+}
+
+TEST(Inspection, EvaluationLeavesTheFilesOfATrainingAlone) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask training = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  training.save_every(folder.path("run")).compile(CompileInfo::NONE);
+  const std::string checkpoint = training.run().checkpoint_path;
+  DeepLearningTask evaluation =
+      toy::make_task(toy::make_session(), {nullptr, toy::make_data().val}, 1);
+  evaluation.save_every(folder.path("run")).log_file(folder.path("log"));
+  evaluation.compile(CompileInfo::NONE).evaluate();
+  EXPECT_TRUE(std::filesystem::exists(checkpoint)) << "it was not moved to former-1";
+  EXPECT_FALSE(std::filesystem::exists(folder.path("log")));
 }
 
 TEST(BadInput, IsToldBeforeAnyStep) {

@@ -152,6 +152,43 @@ TEST(Resume, RefusesOtherSettingsAndModels) {
   EXPECT_THROW(model.compile(CompileInfo::NONE), InvalidArgument);
 }
 
+TEST(Resume, OneRunWritesToAFolder) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask first = checkpointed(folder.path(), 1);
+  std::string message;
+  first.callbacks({.on_step =
+                       [&](DeepLearningTask&, std::int64_t step, double, double) {
+                         if (step != 20) return;
+                         DeepLearningTask second = checkpointed(folder.path(), 1);
+                         try {
+                           second.compile(CompileInfo::NONE);
+                         } catch (const DataError& error) {
+                           message = error.what();
+                         }
+                       },
+                   .on_epoch = {}});
+  first.compile(CompileInfo::NONE);
+  expect_same_run(first.run(), unbroken());
+  EXPECT_NE(message.find("another run is writing there"), std::string::npos) << message;
+}
+
+TEST(Resume, IntervalsAndTheNameOfTheDeviceMayChange) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  Session unset = toy::make_session();
+  unset.global = GlobalSetting().manual_seed(7).global_batch_size(20).threads(1);
+  DeepLearningTask first = toy::make_task(unset, toy::make_data(), 2);
+  first.save_every(folder.path()).compile(CompileInfo::NONE);
+  first.run();
+  DeepLearningTask second = toy::make_task(toy::make_session(), toy::make_data(), 4);
+  second.save_every(folder.path()).resume().validate_every(4).compile(CompileInfo::NONE);
+  const TrainingResult result = second.run();
+  ASSERT_EQ(result.history.size(), 4u);
+  EXPECT_LT(result.history[2].top1, 0) << "not validated";
+  EXPECT_GE(result.history[3].top1, 0);
+}
+
 TEST(Resume, SignalsWriteACheckpoint) {
   const toy::Quiet quiet;
   const TrainingResult want = unbroken();
