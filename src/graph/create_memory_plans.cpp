@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,6 +176,24 @@ void add_persistent_offsets(const LoweredGraph& graph, const PersistentLayout& l
   }
 }
 
+/// A parameter that the loss does not reach has no gradient in any graph: no optimizer touches it, as
+/// PyTorch's skip parameters whose grad is None.
+void freeze_unreached(std::span<const LoweredGraph> graphs, std::vector<Segment>& segments) {
+  std::set<int> reached;
+  bool trains = false;
+  for (const LoweredGraph& graph : graphs) {
+    for (const LoweredTensor& tensor : graph.tensors) {
+      if (tensor.role != Role::GRADIENT) continue;
+      trains = true;
+      if (tensor.range_role < 0) reached.insert(tensor.param);
+    }
+  }
+  if (!trains) return;
+  for (Segment& segment : segments) {
+    if (!reached.contains(segment.param)) segment.frozen = 1;
+  }
+}
+
 }  // namespace
 
 std::int64_t ArenaPlan::role_offset(Role role) const {
@@ -190,6 +209,7 @@ ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& pl
   const ParamLayout params = layout_params(plan, graph_options);
   ArenaPlan arena;
   arena.segments = params.segments;
+  freeze_unreached(graphs, arena.segments);
   arena.param_element_offset = params.element_offset;
   arena.range_elements = params.range_elements;
   arena.buffer_element_offset = params.buffer_offset;

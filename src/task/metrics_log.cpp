@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/log.h"
 
 namespace tr {
 
@@ -47,6 +48,9 @@ MetricsLog::MetricsLog(const std::string& path, int every_steps)
   if (!file_)
     throw_as<DataError>("log_file {}: it cannot be opened for writing: {}", path,
                         std::strerror(errno));
+  if (std::fseek(file_, 0, SEEK_END) == 0 && std::ftell(file_) > 0) {
+    log_info("log_file {}: it holds records already, this run's follow them", path);
+  }
 }
 
 MetricsLog::~MetricsLog() {

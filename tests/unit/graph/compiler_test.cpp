@@ -248,6 +248,11 @@ TEST(AutodiffTest, StopGradientEndsTheWay) {
               kOracle);
   EXPECT_EQ(count_op(result.lowered[0], "fc_dweight"), 1);
   EXPECT_EQ(count_op(result.lowered[0], "fc_dx"), 0);
+  ASSERT_EQ(result.memory.segments.size(), 4u);
+  for (const Segment& segment : result.memory.segments) {
+    const bool behind = result.arch.params[std::size_t(segment.param)].name.starts_with("0.");
+    EXPECT_EQ(segment.frozen, behind ? 1 : 0) << "weight decay must not move what the loss does not reach";
+  }
 }
 
 TEST(VerifierTest, NamesThePassAndTheNode) {
