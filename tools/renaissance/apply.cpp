@@ -12,9 +12,12 @@
 
 #include "command.h"
 #include "core/check.h"
+#include "core/env.h"
 #include "core/format.h"
 #include "core/input_file.h"
 #include "data/formats/idx.h"
+#include "task/config.h"
+#include "task/parse.h"
 
 namespace tr::command {
 
@@ -27,6 +30,12 @@ struct ApplyArgs {
   std::vector<std::string> sets;
   JsonOutput json;
 };
+
+/// The data of eval and predict are those of the command line, whatever else is set.
+void refuse_data_key(const std::string& key, const char* source) {
+  TR_CHECK(!key.starts_with("dataset."), "{} {}: eval takes its data from --data, predict from FILES",
+           source, key);
+}
 
 /// Settings under which the model was made: those of its recipe, else ImageNet's.
 void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) {
@@ -46,7 +55,12 @@ void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) 
     TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
     const std::string key = set.substr(0, equals);
     TR_CHECK(key != "load_weights", "--set {}: the weights are those of --weights", set);
+    refuse_data_key(key, "--set");
     task.set(key, set.substr(equals + 1));
+  }
+  const std::string override = read_env("TR_OVERRIDE").value_or("");
+  for (const KeyValue& pair : parse_assignments(override, "TR_OVERRIDE")) {
+    refuse_data_key(pair.key, "TR_OVERRIDE");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -121,7 +122,8 @@ TEST_F(Cli, WrongUseIsExitCode2) {
         "train mnist-mlp --epochs 0 --set dataset.name=procedural",
         "train mnist-mlp --set total_epoch=1", "train mnist-mlp --set total_epochs",
         "plan resnet50 --batch 0", "plan resnet51 --batch 1", "plan resnet50 --batch 1 --dtype fp8",
-        "train mnist-mlp --resume --set dataset.name=procedural"}) {
+        "train mnist-mlp --resume --set dataset.name=procedural",
+        "train mnist-mlp --data x --set dataset.name=procedural"}) {
     const Outcome outcome = run(wrong);
     EXPECT_EQ(outcome.code, 2) << wrong << "\n" << outcome.err;
     EXPECT_FALSE(outcome.err.empty()) << wrong;
@@ -146,12 +148,14 @@ TEST_F(Cli, NumbersAreReadStrictly) {
   EXPECT_GT(nlohmann::json::parse(plan.out).at("largest_batch"), 1 << 24) << "no silent limit";
 }
 
-TEST_F(Cli, EmptyNamesAreRefused) {
+TEST_F(Cli, EmptyNamesAndSettingsWithoutEffectAreRefused) {
   for (const char* wrong :
        {"train mnist-mlp --log ''", "train mnist-mlp --checkpoint ''", "train mnist-mlp --data ''",
         "train mnist-mlp --json ''", "eval mnist-mlp --weights '' --data x",
         "eval mnist-mlp --weights w --data ''", "predict mnist-mlp --weights '' x",
-        "eval mnist-mlp --weights w --data x --set load_weights="}) {
+        "eval mnist-mlp --weights w --data x --set load_weights=",
+        "eval mnist-mlp --weights w --data x --set dataset.path=y",
+        "predict mnist-mlp --weights w f --set dataset.name=mnist"}) {
     const Outcome outcome = run(wrong);
     EXPECT_EQ(outcome.code, 2) << wrong << outcome.err;
   }
@@ -164,6 +168,25 @@ TEST_F(Cli, StandardOutputByItsName) {
   const std::string command = std::string(TR_COMMAND) + " plan mnist-mlp --batch 1 --json -";
   const int status = std::system((command + " >/dev/full 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST_F(Cli, ClosedStreamsStayOutOfFiles) {
+  for (const char* split : {"train", "t10k"}) {
+    for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
+      std::filesystem::copy_file(std::string(TR_SOURCE_FOLDER "/tests/cases/idx/ok") + kind,
+                                 folder_.path(std::string(split) + kind));
+    }
+  }
+  const std::string log = folder_.path("log.jsonl");
+  const std::string command = std::string(TR_COMMAND) +
+                              " train mnist-mlp-plain --device cpu --epochs 1 --data " +
+                              folder_.path() + " --log " + log + " <&- >&- 2>&-";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::ifstream lines(log);
+  int num_lines = 0;
+  for (std::string line; std::getline(lines, line); ++num_lines)
+    EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  EXPECT_EQ(num_lines, 3) << "configuration, epoch, result";
 }
 
 TEST_F(Cli, MissingDataIsExitCode3) {
