@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -220,7 +221,9 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
   meter_->add_step(progress_.step, outcome, progress_.epoch_totals);
   log_.step(progress_.total_steps, progress_.epoch.epoch, outcome);
   if (callbacks_->on_step) {
+    in_on_step_ = true;
     callbacks_->on_step(*task_, progress_.total_steps, outcome.totals.mean_loss(), outcome.lr);
+    in_on_step_ = false;
   }
   const int every = run_.config.train.checkpoint_every_steps;
   if (every > 0 && progress_.total_steps % every == 0 && progress_.step < run_.train_steps)
@@ -279,6 +282,10 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
 void Trainer::validate_phase() {
   meter_->begin_validation();
   const EvalResult result = evaluate_streams(false);
+  if (!std::isfinite(result.loss)) {
+    log_warning("the validation loss of epoch {} is {}: some output or sample is not finite",
+                progress_.epoch.epoch, result.loss);
+  }
   if (result.num_samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
     interrupted_ = true;
     return;
@@ -353,6 +360,10 @@ TrainingResult Trainer::make_result(double seconds) {
 
 EvalResult Trainer::evaluate() {
   TR_CHECK(run_.data.val, "evaluate: the data have no validation set");
+  TR_CHECK(!in_on_step_ || ranks_.size() == 1,
+           "evaluate: it is called in on_step of {} ranks, which are in their next step; expected in "
+           "on_epoch or after run()",
+           ranks_.size());
   return evaluate_streams(true);
 }
 

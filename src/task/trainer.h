@@ -65,6 +65,7 @@ class Trainer {
   std::atomic<bool> cancel_{false};
   bool broken_ = false;       // a run ended with an error: the ranks' state is not to be trusted
   bool interrupted_ = false;  // by cancel() or a signal
+  bool in_on_step_ = false;   // the other ranks go on while a callback runs
 
   // Only while run() lasts.
   DeepLearningTask* task_ = nullptr;

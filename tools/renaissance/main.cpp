@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <cstdio>
 
 #include "command.h"
@@ -24,6 +26,14 @@ Exit codes:
 `renaissance COMMAND --help` tells each command's options.
 TR_OVERRIDE="key=value;..." in the environment wins over all of them.)";
 
+/// A closed standard stream is opened on nothing; else the next file would get its number, and
+/// progress would be written into that file.
+void open_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDWR));
+  }
+}
+
 int report(const std::exception& error, int code) {
   std::fprintf(stderr, "renaissance: %s\n", error.what());
   return code;
@@ -33,6 +43,7 @@ int report(const std::exception& error, int code) {
 
 int main(int argc, char** argv) {
   using namespace tr::command;
+  open_standard_streams();
   CLI::App app("Trains neural networks from a static description.", "renaissance");
   app.footer(kFooter);
   app.require_subcommand(1);

@@ -121,6 +121,10 @@ int run_train(const TrainArgs& args) {
   DeepLearningTask task;
   zoo::apply_recipe(args.recipe, session, task);
   const std::vector<KeyValue> pairs = assignments(args);
+  TR_CHECK(!args.data || !names_data(pairs),
+           "--data {} and --set dataset.name or dataset.path both say where the data are, expected "
+           "one of them",
+           *args.data);
   for (const KeyValue& pair : pairs) task.set(pair.key, pair.value);
   const auto from_environment =
       parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");

@@ -292,6 +292,21 @@ TEST(BadInput, NanIsNamedWithItsPlace) {
   EXPECT_TRUE(is_close(task.fetch("0.weight"), before, 0, 0)) << "bad steps change nothing";
 }
 
+TEST(BadInput, AValidationThatIsNotFiniteIsAWarning) {
+  const toy::Quiet quiet;
+  std::string warnings;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::WARNING) warnings += text;
+  });
+  DatasetPair data = toy::make_data();
+  const Tensor x = Tensor::full({9, 8}, std::numeric_limits<double>::quiet_NaN());
+  data.val =
+      make_tensor_dataset({{"image", x}, {"label", Tensor::zeros({9}, DType::INT32)}}, 4);
+  DeepLearningTask task = toy::make_task(toy::make_session(), data, 1);
+  task.compile(CompileInfo::NONE).run();
+  EXPECT_TRUE(contains(warnings, "validation loss of epoch 1 is nan")) << warnings;
+}
+
 TEST(BadInput, WrongWeightsAreNamedByLayer) {
   const toy::Quiet quiet;
   const test::TempFolder folder;
@@ -310,6 +325,26 @@ TEST(BadInput, WrongWeightsAreNamedByLayer) {
         message_of<DataError>([&] { broken.compile(CompileInfo::NONE); });
     EXPECT_TRUE(contains(message, "3.weight") && contains(message, "1 of 64")) << message;
   }
+}
+
+TEST(Inspection, EvaluateWaitsForTheOtherRanks) {
+  const toy::Quiet quiet;
+  Session session = toy::make_session();
+  session.global.cpu_ranks(2);
+  DeepLearningTask task = toy::make_task(session, toy::make_data(), 1);
+  std::string message;
+  std::int64_t in_epoch = 0;
+  task.callbacks({.on_step =
+                      [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                        if (step == 2)
+                          message = message_of<InvalidArgument>([&] { t.evaluate(); });
+                      },
+                  .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) {
+                    in_epoch = t.evaluate().num_samples;
+                  }});
+  task.compile(CompileInfo::NONE).run();
+  EXPECT_TRUE(contains(message, "on_step of 2 ranks")) << message;
+  EXPECT_EQ(in_epoch, 75);
 }
 
 TEST(Inspection, EvaluationLeavesTheFilesOfATrainingAlone) {
