@@ -12,6 +12,29 @@ bool is_identity(const LoweredGraph& graph, const LoweredNode& node) {
   return graph.tensor(node.inputs[0]).type == graph.tensor(node.outputs[0]).type;
 }
 
+bool touches(const LoweredNode& node, TensorId id) {
+  const auto among = [&](const std::vector<TensorId>& ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  return among(node.inputs) || among(node.outputs);
+}
+
+/// Lets the producer of `in` write the persistent `out` itself, and the readers up to node `end` read that.
+/// False if `out` is in use between them: both values are needed then.
+bool write_directly(LoweredGraph& graph, TensorId in, TensorId out, std::size_t end) {
+  const int producer = Uses(graph).writer(in);
+  if (producer < 0 || std::size_t(producer) >= end) return false;
+  const auto first = graph.nodes.begin() + producer;
+  if (!OpRegistry::instance().get(first->op).views.empty()) return false;  // it writes nothing
+  const auto last = graph.nodes.begin() + std::ptrdiff_t(end);
+  if (std::any_of(first, last, [&](const LoweredNode& node) { return touches(node, out); }))
+    return false;
+  std::replace(first->outputs.begin(), first->outputs.end(), in, out);
+  for (auto node = first + 1; node != last; ++node)
+    std::replace(node->inputs.begin(), node->inputs.end(), in, out);
+  return true;
+}
+
 }  // namespace
 
 void eliminate_identities(LoweredGraph& graph, const KernelOracle&) {
@@ -29,13 +52,8 @@ void eliminate_identities(LoweredGraph& graph, const KernelOracle&) {
     if (!is_persistent(graph.tensor(out).role)) {
       source[std::size_t(out)] = in;
       gone[n] = true;
-    } else if (!is_persistent(graph.tensor(in).role)) {
-      // A gradient that needs no conversion: its producer writes the persistent tensor itself, if nothing
-      // in between reads or writes that.
-      const Uses uses(graph);
-      const int producer = uses.writer(in);
-      LoweredNode& first = graph.nodes[std::size_t(producer)];
-      std::replace(first.outputs.begin(), first.outputs.end(), in, out);
+    } else if (!is_persistent(graph.tensor(in).role) && write_directly(graph, in, out, n)) {
+      // A gradient or an output of the model that needs no conversion.
       source[std::size_t(in)] = out;
       gone[n] = true;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //   fc -> act                becomes  fc(activation = act)                      where act alone reads fc's output
 //   fc_dx -> act_backward    becomes  fc_dx(activation = act, gate = saved)     where act_backward alone reads dx
-// Both save a pass over the feature map: the product's tile is still in the cache when act is applied.
+// An output of the model is read by the host too and stays. Both save a pass over the feature map: the product's tile is still in the cache when act is applied.
 #include "graph/passes/pass.h"
 
 namespace tr {
@@ -32,7 +32,7 @@ void absorb(LoweredNode& first, LoweredNode& second, Attrs attrs, std::vector<bo
 void try_forward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses, LoweredNode& fc,
                  std::vector<bool>& gone) {
   const int reader = uses.sole_reader(fc.outputs[0]);
-  if (reader < 0) return;
+  if (reader < 0 || is_persistent(graph.tensor(fc.outputs[0]).role)) return;
   LoweredNode& act = graph.nodes[std::size_t(reader)];
   const bool is_activation =
       OpRegistry::instance().find(act.op + std::string(kBackward)) != nullptr &&
@@ -46,7 +46,7 @@ void try_forward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& us
 void try_backward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
                   LoweredNode& dx, std::vector<bool>& gone) {
   const int reader = uses.sole_reader(dx.outputs[0]);
-  if (reader < 0) return;
+  if (reader < 0 || is_persistent(graph.tensor(dx.outputs[0]).role)) return;
   LoweredNode& gate = graph.nodes[std::size_t(reader)];
   if (!gate.op.ends_with(kBackward) || gate.inputs.size() != 2 || gate.inputs[0] != dx.outputs[0])
     return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //   log_softmax -> nll                      becomes  softmax_cross_entropy (loss_sum, logp)
 //   nll_backward -> log_softmax_backward    becomes  softmax_cross_entropy_backward
-// One pass over the scores forward and one backward; logp is what the backward pass reads, as before.
+// One pass over the scores forward and one backward; logp is what the backward pass reads, as
+// before.
 #include "graph/passes/pass.h"
 
 namespace tr {
@@ -37,7 +38,9 @@ void try_backward(LoweredGraph& graph, const KernelOracle& oracle, const Uses& u
                   std::vector<bool>& gone) {
   const LoweredNode nll = graph.nodes[std::size_t(nll_index)];
   const int reader = uses.sole_reader(nll.outputs[0]);
-  if (reader < 0 || graph.nodes[std::size_t(reader)].op != "log_softmax_backward") return;
+  if (reader < 0 || is_persistent(graph.tensor(nll.outputs[0]).role) ||
+      graph.nodes[std::size_t(reader)].op != "log_softmax_backward")
+    return;
   LoweredNode& softmax = graph.nodes[std::size_t(reader)];
   Attrs attrs = take(nll.attrs, {"label_smoothing"});
   attrs.set("dtype", softmax.attrs.str("dtype"));

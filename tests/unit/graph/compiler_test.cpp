@@ -123,6 +123,23 @@ TEST(CompilerTest, PredictionWritesTheModelsOutputs) {
   EXPECT_EQ(count_op(graph, "nll"), 0);
 }
 
+TEST(CompilerTest, AnOutputMayBeReadByTheModelToo) {
+  const Value x = input();
+  const Value hidden = fc(10, true)(x);
+  const Value last = fc(10, true)(relu()(hidden));
+  const CompileResult result = compile(
+      request_for(model({x}, {hidden, last, hidden}), kDigitFields,
+                  {variant(Mode::TRAIN, 5, kDigitFields), variant(Mode::PREDICT, 5, kDigitFields)}),
+      kOracle);
+  const LoweredGraph& graph = result.lowered.back();
+  const auto writers = [&](const std::string& name) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const LoweredNode& node) {
+      return graph.tensor(node.outputs[0]).name == name;
+    });
+  };
+  for (const char* name : {"output", "output.1", "output.2"}) EXPECT_EQ(writers(name), 1) << name;
+}
+
 TEST(CompilerTest, MixedPrecisionCastsAreInTheGraph) {
   auto request = request_for(small_mlp(), kDigitFields, {variant(Mode::TRAIN, 8, kDigitFields)});
   request.graph.low_dtype = DType::FP16;
@@ -251,7 +268,8 @@ TEST(AutodiffTest, StopGradientEndsTheWay) {
   ASSERT_EQ(result.memory.segments.size(), 4u);
   for (const Segment& segment : result.memory.segments) {
     const bool behind = result.arch.params[std::size_t(segment.param)].name.starts_with("0.");
-    EXPECT_EQ(segment.frozen, behind ? 1 : 0) << "weight decay must not move what the loss does not reach";
+    EXPECT_EQ(segment.frozen, behind ? 1 : 0)
+        << "weight decay must not move what the loss does not reach";
   }
 }
 

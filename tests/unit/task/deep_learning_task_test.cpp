@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -324,6 +325,41 @@ TEST(BadInput, WrongWeightsAreNamedByLayer) {
     const std::string message =
         message_of<DataError>([&] { broken.compile(CompileInfo::NONE); });
     EXPECT_TRUE(contains(message, "3.weight") && contains(message, "1 of 64")) << message;
+  }
+}
+
+TEST(Inspection, PredictGivesAnOutputThatLayersReadToo) {
+  const toy::Quiet quiet;
+  const Value x = input();
+  const Value hidden = fc(4, true)(x);
+  const BluePrint both = model({x}, {hidden, fc(4, true)(relu()(hidden))});
+  DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  task.model(both).compile(CompileInfo::NONE);
+  task.run();
+  const Tensor batch = Tensor::normal({3, 8}, 0, 1, 5);
+  const Tensor got = task.predict(batch);
+  const Tensor weight = task.fetch("0.weight"), bias = task.fetch("0.bias");
+  for (int i = 0; i < 12; ++i) {
+    double want = bias.at(i % 4);
+    for (int k = 0; k < 8; ++k) want += weight.at(i % 4 * 8 + k) * batch.at(i / 4 * 8 + k);
+    EXPECT_NEAR(got.at(i), want, 1e-5) << "neither clipped in place nor fused with the relu";
+  }
+}
+
+TEST(Inspection, PredictGivesViewsAndInputs) {
+  const toy::Quiet quiet;
+  const Tensor batch = Tensor::normal({3, 8}, 0, 1, 5);
+  const Value x = input();
+  for (const BluePrint& viewed : {seq(flatten()), model({x}, {x}), seq(relu(), flatten()),
+                                  seq(flatten(), identity(), flatten())}) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+    task.model(viewed).compile(CompileInfo::NONE);
+    const Tensor got = task.predict(batch);
+    ASSERT_EQ(got.shape(), Shape({3, 8}));
+    for (int i = 0; i < 24; ++i) {
+      const double clipped = std::max(0.0, batch.at(i));
+      EXPECT_TRUE(got.at(i) == batch.at(i) || got.at(i) == clipped) << i;
+    }
   }
 }
 
