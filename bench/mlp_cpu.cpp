@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
@@ -220,9 +222,13 @@ void measure(Report& report, const Options& options, const SafetensorsFile& star
     error = std::abs(loss - theirs) / std::abs(theirs);
   }
   std::vector<double> ours, fp32, own_precision;
+  // Threads of the side that has just finished may spin on for a while (OpenMP's do for 200 ms).
+  const auto settle = [] { std::this_thread::sleep_for(std::chrono::milliseconds(400)); };
   for (int turn = 0; turn < options.turns; ++turn) {
+    settle();
     ours.push_back(turn_ms(step, options.steps));
     if (peer == nullptr) continue;
+    settle();
     fp32.push_back(std::stod(peer->ask(fmt::format("time {} fp32", options.steps))));
     if (low)
       own_precision.push_back(std::stod(peer->ask(fmt::format("time {} bf16", options.steps))));

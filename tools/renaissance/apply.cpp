@@ -33,8 +33,8 @@ struct ApplyArgs {
 
 /// The data of eval and predict are those of the command line, whatever else is set.
 void refuse_data_key(const std::string& key, const char* source) {
-  TR_CHECK(!key.starts_with("dataset."), "{} {}: eval takes its data from --data, predict from FILES",
-           source, key);
+  TR_CHECK(!key.starts_with("dataset."),
+           "{} {}: eval takes its data from --data, predict from FILES", source, key);
 }
 
 /// Settings under which the model was made: those of its recipe, else ImageNet's.
