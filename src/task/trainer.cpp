@@ -361,8 +361,8 @@ TrainingResult Trainer::make_result(double seconds) {
 EvalResult Trainer::evaluate() {
   TR_CHECK(run_.data.val, "evaluate: the data have no validation set");
   TR_CHECK(!in_on_step_ || ranks_.size() == 1,
-           "evaluate: it is called in on_step of {} ranks, which are in their next step; expected in "
-           "on_epoch or after run()",
+           "evaluate: it is called in on_step of {} ranks, which are in their next step; expected "
+           "in on_epoch or after run()",
            ranks_.size());
   return evaluate_streams(true);
 }
