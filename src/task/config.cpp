@@ -110,6 +110,11 @@ void validate(const Config& config) {
   TR_CHECK(global.device.kind != DeviceSetting::Kind::CUDA || global.cpu_ranks == 1,
            "cpu_ranks is {} and device is {}: ranks as threads exist on the CPU only",
            global.cpu_ranks, global.device.str());
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  constexpr int kMostWorkers = 256;  // of a loader
+  TR_CHECK(data.load_workers + data.preprocess_workers <= kMostWorkers,
+           "load_workers is {} and preprocess_workers is {}, expected at most {} together",
+           data.load_workers, data.preprocess_workers, kMostWorkers);
   TR_CHECK(train.grad_clip_norm == 0 || train.grad_clip_value == 0,
            "grad_clip_norm is {} and grad_clip_value is {}, expected one of them to be 0 (off)",
            train.grad_clip_norm, train.grad_clip_value);

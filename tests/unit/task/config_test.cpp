@@ -174,6 +174,9 @@ TEST(Settings, ContradictionsAreErrors) {
   EXPECT_TRUE(contains(message_of([&] { validate(vanishing); }), "eps"));
   EXPECT_TRUE(contains(message_of([&] { Config(config).global.accumulate_steps(2147483647); }),
                        "accumulate_steps"));
+  Config crowded = config;
+  crowded.preprocessor.load_workers(200).preprocess_workers(57);
+  EXPECT_TRUE(contains(message_of([&] { validate(crowded); }), "preprocess_workers is 57"));
   Config nesterov = config;
   nesterov.train.optimizer.nesterov = true;
   EXPECT_TRUE(contains(message_of([&] { validate(nesterov); }), "momentum"));
