@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace tr::cpu {
 namespace {
@@ -47,6 +46,15 @@ void zero_rest(std::int64_t count, std::int64_t num_k, std::int64_t width, float
   }
 }
 
+/// Copies count >= 8 floats; the last eight may overlap those before. A call of memcpy costs more
+/// than so short a row.
+inline void copy_row(const float* src, std::int64_t count, float* dst) {
+  for (std::int64_t i = 0; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(dst + i, _mm256_loadu_ps(src + i));
+  }
+  _mm256_storeu_ps(dst + count - 8, _mm256_loadu_ps(src + count - 8));
+}
+
 }  // namespace
 
 void pack_transposed(const float* src, std::int64_t ld, std::int64_t count, std::int64_t num_k,
@@ -71,8 +79,10 @@ void pack_transposed(const float* src, std::int64_t ld, std::int64_t count, std:
 
 void pack_rows(const float* src, std::int64_t ld, std::int64_t count, std::int64_t num_k,
                std::int64_t width, float* dst) {
-  for (std::int64_t k = 0; k < num_k; ++k) {
-    std::memcpy(dst + k * width, src + k * ld, std::size_t(count) * sizeof(float));
+  if (count < 8) {
+    for (std::int64_t k = 0; k < num_k; ++k) std::copy_n(src + k * ld, count, dst + k * width);
+  } else {
+    for (std::int64_t k = 0; k < num_k; ++k) copy_row(src + k * ld, count, dst + k * width);
   }
   zero_rest(count, num_k, width, dst);
 }
