@@ -42,8 +42,8 @@ std::string ArchPlan::json() const {
   auto rows = nlohmann::json::array();
   for (const ArchLayer& layer : layers) {
     auto dims = nlohmann::json::array();
-    for (const std::int64_t dim : layer.types.front().shape.drop_first().dims())
-      dims.push_back(dim);
+    const Shape sample = layer.types.front().shape.drop_first();
+    for (const std::int64_t dim : sample.dims()) dims.push_back(dim);
     auto names = nlohmann::json::array();
     for (const int index : layer.params) names.push_back(params[std::size_t(index)].name);
     rows.push_back({{"name", layer.name},
