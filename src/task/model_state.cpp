@@ -112,8 +112,8 @@ void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, 
   }
   if (has_persistent("segments")) {
     const std::vector<Segment>& segments = compiled_.memory.segments;
-    std::memcpy(executor_.persistent("segments"), segments.data(),
-                segments.size() * sizeof(Segment));
+    std::copy(segments.begin(), segments.end(),
+              reinterpret_cast<Segment*>(executor_.persistent("segments")));
   }
   if (has_persistent("loss_scale")) *persistent<float>("loss_scale") = loss_scale;
 }
