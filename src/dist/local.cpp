@@ -9,18 +9,10 @@
 #include <utility>
 
 #include "core/check.h"
+#include "device/single_communicator.h"
 
 namespace tr::dist {
 namespace {
-
-class SingleCommunicator final : public Communicator {
- public:
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  void all_reduce_sum(float*, std::int64_t) override {}
-  void all_reduce_max(std::int32_t*, std::int64_t) override {}
-  void barrier() override {}
-};
 
 /// What one rank brings to a collective.
 struct Offer {

@@ -7,19 +7,10 @@
 #include "core/check.h"
 #include "core/cpu_info.h"
 #include "device/arena.h"
+#include "device/single_communicator.h"
 
 namespace tr {
 namespace {
-
-/// A world of one: nothing to add, nobody to wait for.
-class SoloCommunicator final : public Communicator {
- public:
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  void all_reduce_sum(float*, std::int64_t) override {}
-  void all_reduce_max(std::int32_t*, std::int64_t) override {}
-  void barrier() override {}
-};
 
 class CpuExecutor final : public Executor {
  public:
@@ -99,7 +90,7 @@ class CpuExecutor final : public Executor {
   }
 
   const CompileResult& compiled_;
-  SoloCommunicator solo_;
+  SingleCommunicator solo_;
   std::unique_ptr<Arena> arena_;
   ThreadPool pool_;
   std::vector<std::unique_ptr<cpu::PreparedGraph>> graphs_;  // by lowered graph

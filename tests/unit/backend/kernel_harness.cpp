@@ -9,6 +9,7 @@
 
 #include "backend/kernel.h"
 #include "core/check.h"
+#include "device/single_communicator.h"
 #include "graph/op_def.h"
 #include "support/compare.h"
 
@@ -42,15 +43,6 @@ class GuardedBuffer {
   std::size_t bytes_;
   std::vector<std::byte> storage_;
   std::byte* data_ = nullptr;
-};
-
-class NoRanks final : public Communicator {
- public:
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  void all_reduce_sum(float*, std::int64_t) override {}
-  void all_reduce_max(std::int32_t*, std::int64_t) override {}
-  void barrier() override {}
 };
 
 /// A call with its attributes completed and its types known.
@@ -87,7 +79,7 @@ KernelResult run_kernel(const KernelCall& call, int num_threads) {
   const KernelQuery query = prepared.query();
   const KernelDef& kernel = pick(call, query);
   ThreadPool pool(num_threads);
-  NoRanks ranks;
+  SingleCommunicator ranks;
   std::deque<GuardedBuffer> buffers;
   std::vector<void*> pointers;
   const auto add = [&](std::size_t bytes) {
