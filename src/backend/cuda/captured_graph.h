@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <vector>
+
+#include "graph/lowered_graph.h"
+
+namespace tr::cuda {
+
+/// A CUDA graph under construction: pieces of work are captured one by one and joined by the edges
+/// that their callers name, so that the graph's edges are the plan's and no stream adds one of its
+/// own.
+class GraphCapture {
+ public:
+  using Tail = std::vector<cudaGraphNode_t>;  // what has to end before a successor may start
+
+  explicit GraphCapture(cudaStream_t stream);
+  ~GraphCapture();
+  GraphCapture(const GraphCapture&) = delete;
+  GraphCapture& operator=(const GraphCapture&) = delete;
+
+  /// Captures what `body` enqueues on the stream, after all of `after`. Returns its last nodes;
+  /// work that enqueues nothing returns `after`.
+  Tail add(const Tail& after, const std::function<void()>& body);
+  /// The whole of a lowered graph, node by node along its edges; nodes without one start after
+  /// `after`. `run(i)` enqueues node i. Returns the nodes that nothing in it waits for.
+  Tail add(const LoweredGraph& graph, const Tail& after, const std::function<void(int)>& run);
+
+  std::size_t num_nodes() const;
+  /// @throws DeviceError  CUDA refuses the graph.
+  cudaGraphExec_t instantiate() const;
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+};
+
+}  // namespace tr::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What kernels of this folder share on the host's side: stream, launch, registration.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "backend/cuda/check.h"
+#include "backend/kernel.h"
+
+namespace tr::cuda {
+
+inline cudaStream_t stream_of(const KernelArgs& args) {
+  return static_cast<cudaStream_t>(args.stream());
+}
+
+struct LaunchShape {
+  dim3 grid{1, 1, 1};
+  dim3 block{1, 1, 1};
+  std::size_t shared_bytes = 0;  // dynamic; above 48 KiB the kernel's attribute must allow it
+};
+
+/// Enqueues `kernel` on the launch's stream. @throws DeviceError  the launch is refused.
+template <typename... Params, typename... Given>
+void launch(const KernelArgs& args, const LaunchShape& shape, void (*kernel)(Params...),
+            Given&&... given) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream_of(args);
+  TR_CUDA(cudaLaunchKernelEx(&config, kernel, Params(std::forward<Given>(given))...));
+}
+
+template <typename Integer>
+constexpr Integer ceil_div(Integer a, Integer b) {
+  return (a + b - 1) / b;
+}
+
+/// A launch of `block` threads a block over `items`, at most `most` blocks; the kernel strides over
+/// the rest. An empty range still gets one block, which finds nothing to do.
+inline LaunchShape shape_for(std::int64_t items, int block = 256, std::int64_t most = 1 << 20) {
+  LaunchShape shape;
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>(ceil_div<std::int64_t>(items, block), 1, most);
+  shape.grid.x = unsigned(blocks);
+  shape.block.x = unsigned(block);
+  return shape;
+}
+
+/// A kernel of op `op`, named "cuda.OP".
+inline KernelDef simple_kernel(std::string op, void (*launch)(const KernelArgs&),
+                               std::function<std::string(const KernelQuery&)> refuse = {}) {
+  KernelDef def;
+  def.name = "cuda." + op;
+  def.op = std::move(op);
+  def.device = DeviceKind::CUDA;
+  def.launch = launch;
+  def.refuse = std::move(refuse);
+  return def;
+}
+
+}  // namespace tr::cuda
