@@ -50,10 +50,4 @@ inline FeedRow feed_row(const ResidentSplit& split, std::int64_t epoch, std::int
           .shuffle = split.shuffle ? 1 : 0};
 }
 
-/// Address of the draws of one sample; the split's bit keeps a random validation chain apart.
-TR_HOST_DEVICE inline DrawAddress augment_address(std::uint64_t seed, std::uint64_t split,
-                                                  std::int64_t epoch, std::int64_t sample) {
-  return {seed, DrawPurpose::AUGMENT, std::uint64_t(epoch) | (split << 63), std::uint64_t(sample)};
-}
-
 }  // namespace tr

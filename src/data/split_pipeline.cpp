@@ -171,9 +171,7 @@ void SplitPipeline::convert_image(const WorkItem& item, std::int64_t id, std::in
                    image_dtype_, out);
     return;
   }
-  // The split's bit keeps the draws of a random validation chain apart from those of training.
-  const std::uint64_t epoch_address = std::uint64_t(item.epoch) | (std::uint64_t(split_) << 63);
-  const DrawAddress address{seed_, DrawPurpose::AUGMENT, epoch_address, std::uint64_t(id)};
+  const DrawAddress address = pixel::augment_address(seed_, std::uint64_t(split_), item.epoch, id);
   chain_->run(reinterpret_cast<const std::uint8_t*>(input), out, address, scratch.steps.data());
 }
 

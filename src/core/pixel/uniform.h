@@ -19,6 +19,13 @@ struct StepDraws {
   }
 };
 
+/// Address of the draws of a sample in an epoch. The split's number (0: training, 1: validation)
+/// keeps the draws of a random validation chain apart from those of training.
+TR_HOST_DEVICE inline DrawAddress augment_address(std::uint64_t seed, std::uint64_t split,
+                                                  std::int64_t epoch, std::int64_t sample) {
+  return {seed, DrawPurpose::AUGMENT, std::uint64_t(epoch) | (split << 63), std::uint64_t(sample)};
+}
+
 /// Uniform in [low, high] (high by rounding only).
 TR_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low, float high) {
   return low + (high - low) * uniform01(word);

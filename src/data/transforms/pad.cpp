@@ -3,19 +3,16 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/pixel/pad.h"
 #include "data/transforms/pixel_step.h"
 
 namespace tr::data {
 namespace {
 
-/// Source index of place `i` (from -padding on) of an axis of `side` pixels, for the modes that
-/// repeat pixels.
-int repeated_index(int i, int side, PadMode mode) {
-  if (mode == PadMode::EDGE) return i < 0 ? 0 : (i >= side ? side - 1 : i);
-  const int edge = mode == PadMode::REFLECT ? 0 : 1;  // SYMMETRIC repeats the edge pixel
-  if (i < 0) return -i - edge;
-  return i >= side ? 2 * side - 2 - i + edge : i;
-}
+static_assert(int(PadMode::CONSTANT) == int(pixel::PadRule::CONSTANT) &&
+              int(PadMode::EDGE) == int(pixel::PadRule::EDGE) &&
+              int(PadMode::REFLECT) == int(pixel::PadRule::REFLECT) &&
+              int(PadMode::SYMMETRIC) == int(pixel::PadRule::SYMMETRIC));
 
 class PadStep final : public PixelStep {
  public:
@@ -23,11 +20,12 @@ class PadStep final : public PixelStep {
       : PixelStep(in, {in.height + 2 * pad.padding, in.width + 2 * pad.padding, in.channels}),
         pad_(pad) {
     if (pad.mode == PadMode::CONSTANT) return;
+    const auto rule = pixel::PadRule(pad.mode);
     for (int y = -pad.padding; y < in.height + pad.padding; ++y) {
-      rows_.push_back(repeated_index(y, in.height, pad.mode));
+      rows_.push_back(pixel::pad_index(y, in.height, rule));
     }
     for (int x = -pad.padding; x < in.width + pad.padding; ++x) {
-      columns_.push_back(repeated_index(x, in.width, pad.mode));
+      columns_.push_back(pixel::pad_index(x, in.width, rule));
     }
   }
 
