@@ -17,26 +17,29 @@ endif()
 
 # Flags of every target of ours. Contraction is off everywhere: the same arithmetic on every device.
 add_library(tr_flags INTERFACE)
-target_compile_options(tr_flags INTERFACE -march=${TR_CPU_ARCH} -ffp-contract=off -fvisibility=hidden
-                                          -fvisibility-inlines-hidden -Wall -Wextra -Wno-missing-field-initializers)
+# tr_cxx_options(...): for C++ files; nvcc hands its own on to the host compiler (cmake/TrCuda.cmake).
+function(tr_cxx_options)
+  target_compile_options(tr_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+tr_cxx_options(-march=${TR_CPU_ARCH} -ffp-contract=off -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra
+               -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # gcc 12 sees overlapping copies in std::string's operator+ (its bug 105651), and at -O3 writes past the
   # fill character of fmt 9's format specs.
-  target_compile_options(tr_flags INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  tr_cxx_options(-Wno-restrict -Wno-stringop-overflow)
 endif()
 # Only with the compiler that the project is tested with: a newer one's new warnings must not stop a newcomer.
 if(TR_WARNINGS_AS_ERRORS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(tr_flags INTERFACE -Werror)
+  tr_cxx_options(-Werror)
 endif()
 if(TR_SANITIZE)
   string(REPLACE ";" "," sanitizers "${TR_SANITIZE}")
-  target_compile_options(tr_flags INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all
-                                            -fno-omit-frame-pointer -g1 -O1)
+  tr_cxx_options(-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1 -O1)
   target_compile_definitions(tr_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(tr_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 if(TR_FUZZ)
-  target_compile_options(tr_flags INTERFACE -fsanitize=fuzzer-no-link)
+  tr_cxx_options(-fsanitize=fuzzer-no-link)
 endif()
 target_include_directories(tr_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(tr_flags INTERFACE Threads::Threads)

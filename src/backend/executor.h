@@ -16,16 +16,19 @@
 
 namespace tr {
 
-/// The oracle of a device's registered kernels: candidates in order, measured choices from `tuning`.
+/// The oracle of a device's registered kernels: candidates in order, measured choices from
+/// `tuning`.
 std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning);
 
 struct ExecutorOptions {
-  int num_threads = 0;                 // compute threads; 0: the processor's cores
+  int device_index = 0;                  // which of the machine's GPUs
+  int num_threads = 0;                   // compute threads; 0: the processor's cores
   Communicator* communicator = nullptr;  // null: a world of one
 };
 
-/// Replays the lowered graphs of one rank: owns the arena, prepared kernels, compute threads. run() takes
-/// no locks and allocates nothing.
+/// Replays the lowered graphs of one rank: owns the arena, prepared kernels, compute threads. run()
+/// takes no locks and allocates nothing. On a device it only enqueues: what it launches ends in
+/// order, and read(), write() and synchronize() wait for it.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -34,16 +37,25 @@ class Executor {
   virtual void bind_input(const std::string& field, const void* data) = 0;
   /// Runs the whole step of a variant. @throws DeviceError  naming the node that failed.
   virtual void run(int variant) = 0;
+  /// Waits for all that was launched. @throws DeviceError  if some of it failed.
+  virtual void synchronize() = 0;
   /// Runs one sub-graph of it, for debugging and timing.
   virtual void run(int variant, GraphId id) = 0;
 
-  /// Address of a persistent tensor ("2.weight", "counters", "results"). @throws InvalidArgument unknown.
-  virtual std::byte* persistent(const std::string& name) = 0;
-  /// Copy of a tensor of a variant: a persistent one as it stands; for a transient one, whose bytes are
-  /// reused, the nodes that it needs run again on the bound inputs. @throws InvalidArgument  unknown.
+  /// Place of a persistent tensor ("2.weight", "counters", "results"): bytes from the arena's
+  /// start.
+  /// @throws InvalidArgument  unknown.
+  virtual std::int64_t place(const std::string& name) const = 0;
+  /// Copies `bytes` bytes between host memory and a place in the arena, after all launched steps.
+  virtual void read(std::int64_t place, void* to, std::int64_t bytes) = 0;
+  virtual void write(std::int64_t place, const void* from, std::int64_t bytes) = 0;
+  /// Copy of a tensor of a variant: a persistent one as it stands; for a transient one, whose bytes
+  /// are reused, the nodes that it needs run again on the bound inputs. @throws InvalidArgument
+  /// unknown.
   virtual Tensor fetch(int variant, const std::string& name) = 0;
   virtual std::int64_t arena_bytes() const = 0;
-  /// Seconds spent in each node over all runs since the last call, by variant; measured only if asked for.
+  /// Seconds spent in each node over all runs since the last call, by variant; measured only if
+  /// asked for.
   virtual void set_profiling(bool on) = 0;
   virtual std::map<std::string, double> node_seconds(int variant) const = 0;
 };

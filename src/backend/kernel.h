@@ -15,16 +15,16 @@
 
 namespace tr {
 
-/// Static facts of one node, known when kernels are chosen and prepared. Missing optional inputs have an
-/// empty shape of rank 0 and null data; see has_in().
+/// Static facts of one node, known when kernels are chosen and prepared. Missing optional inputs
+/// have an empty shape of rank 0 and null data; see has_in().
 struct KernelQuery {
   const Attrs& attrs;
   std::span<const TensorType> in;
   std::span<const TensorType> out;
 };
 
-/// What a launch sees. Pointers are read through a table at each launch, since inputs alternate between
-/// slots; everything else was fixed at compile time. Kernels allocate nothing.
+/// What a launch sees. Pointers are read through a table at each launch, since inputs alternate
+/// between slots; everything else was fixed at compile time. Kernels allocate nothing.
 class KernelArgs {
  public:
   const Attrs& attrs() const { return *attrs_; }
@@ -51,22 +51,27 @@ class KernelArgs {
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
   ThreadPool& pool() const { return *pool_; }
+  /// The device's stream that the launch goes to; null on the CPU. Only the device's own kernels
+  /// know its type.
+  void* stream() const { return stream_; }
   Communicator& communicator() const { return *communicator_; }
 
   const Attrs* attrs_ = nullptr;
   std::vector<TensorType> in_types_, out_types_;
-  std::vector<std::int32_t> in_slots_, out_slots_;   // indices into pointers_; -1: missing
+  std::vector<std::int32_t> in_slots_, out_slots_;  // indices into pointers_; -1: missing
   std::int32_t workspace_slot_ = -1;
   std::int64_t workspace_bytes_ = 0;
   void* const* pointers_ = nullptr;
   ThreadPool* pool_ = nullptr;
+  void* stream_ = nullptr;
   Communicator* communicator_ = nullptr;
 
  private:
   void* pointer(std::int32_t slot) const { return slot < 0 ? nullptr : pointers_[slot]; }
 };
 
-/// A kernel made ready for one node's shapes: library primitives, partitions. Stateless ones need none.
+/// A kernel made ready for one node's shapes: library primitives, partitions. Stateless ones need
+/// none.
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
@@ -76,7 +81,7 @@ class PreparedKernel {
 struct KernelDef {
   std::string op;
   DeviceKind device = DeviceKind::CPU;
-  std::string name;                                             // "cpu.fc.onednn"
+  std::string name;  // "cpu.fc.onednn"
   /// Empty string: it can run this node; else the reason why not. Empty function: always can.
   std::function<std::string(const KernelQuery&)> refuse;
   std::function<std::int64_t(const KernelQuery&)> workspace_bytes;  // empty: none
@@ -85,8 +90,8 @@ struct KernelDef {
   std::function<std::unique_ptr<PreparedKernel>(const KernelQuery&, int num_threads)> prepare;
 };
 
-/// Registers at start-up; candidates of one op are tried in the order of `priority`, highest first, unless
-/// the TuningTable has a measured choice.
+/// Registers at start-up; candidates of one op are tried in the order of `priority`, highest first,
+/// unless the TuningTable has a measured choice.
 struct KernelRegistration {
   KernelRegistration(std::string op, DeviceKind device, void (*launch)(const KernelArgs&));
   explicit KernelRegistration(KernelDef def, int priority = 0);

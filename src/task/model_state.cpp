@@ -29,12 +29,6 @@ std::span<const std::byte> bytes_of_tensor(const Tensor& t) {
   return {static_cast<const std::byte*>(t.raw()), t.num_bytes()};
 }
 
-Tensor copy_of(const std::byte* bytes, const TensorType& type) {
-  Tensor copy(type.shape, type.dtype);
-  std::memcpy(copy.raw(), bytes, copy.num_bytes());
-  return copy;
-}
-
 std::string list(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 8;
   const auto shown = std::span(names).first(std::min(names.size(), kShown));
@@ -55,47 +49,58 @@ ModelState::ModelState(const CompileResult& compiled, Executor& executor)
   }
 }
 
-/// The parameter's own tensor where a graph reads it, else its part of the role's range; null if
+Tensor ModelState::copy_at(std::int64_t place, const TensorType& type) const {
+  Tensor copy(type.shape, type.dtype);
+  executor_.read(place, copy.raw(), std::int64_t(copy.num_bytes()));
+  return copy;
+}
+
+Tensor ModelState::copy_of(const std::string& name) const {
+  const std::int64_t place = executor_.place(name);
+  return copy_at(place, tensors_.at(name)->type);
+}
+
+/// The parameter's own tensor where a graph reads it, else its part of the role's range; -1 if
 /// neither is.
-std::byte* ModelState::address(int param, Role role) const {
+std::int64_t ModelState::place_of(int param, Role role) const {
   const Param& about = compiled_.arch.params[std::size_t(param)];
   const bool named_role = role == Role::WEIGHT || role == Role::BUFFER || role == Role::EMA ||
                           role == Role::WEIGHT_CAST;
   const std::string name = about.name + suffix_of(role);
   const auto own = tensors_.find(name);
   if (named_role && own != tensors_.end() && own->second->role == role)
-    return executor_.persistent(name);
+    return executor_.place(name);
   const std::string range = fmt::format("range({})", name_of(role));
-  if (role == Role::BUFFER || !tensors_.contains(range)) return nullptr;
+  if (role == Role::BUFFER || !tensors_.contains(range)) return -1;
   const std::int64_t offset = compiled_.memory.param_element_offset[std::size_t(param)];
   const std::int64_t element = std::int64_t(size_of(tensors_.at(range)->type.dtype));
-  return offset < 0 ? nullptr : executor_.persistent(range) + offset * element;
+  return offset < 0 ? -1 : executor_.place(range) + offset * element;
 }
 
 bool ModelState::has_ema() const {
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
-    if (address(p, Role::EMA)) return true;
+    if (place_of(p, Role::EMA) >= 0) return true;
   }
   return false;
 }
 
 void ModelState::write_cast(int param, const Tensor& memory) {
-  std::byte* cast = address(param, Role::WEIGHT_CAST);
-  if (!cast) return;
+  const std::int64_t cast = place_of(param, Role::WEIGHT_CAST);
+  if (cast < 0) return;
   const Param& about = compiled_.arch.params[std::size_t(param)];
   const auto own = tensors_.find(about.name + ".cast");
   const std::string range = fmt::format("range({})", name_of(Role::WEIGHT_CAST));
   const DType dtype =
       own != tensors_.end() ? own->second->type.dtype : tensors_.at(range)->type.dtype;
   const Tensor low = memory.to(dtype);
-  std::memcpy(cast, low.raw(), low.num_bytes());
+  executor_.write(cast, low.raw(), std::int64_t(low.num_bytes()));
 }
 
 void ModelState::set_param(int param, const Tensor& memory, bool average_too) {
   const bool buffer = compiled_.arch.params[std::size_t(param)].spec.kind == ParamKind::BUFFER;
   const auto write = [&](Role role) {
-    if (std::byte* bytes = address(param, role))
-      std::memcpy(bytes, memory.raw(), memory.num_bytes());
+    const std::int64_t place = place_of(param, role);
+    if (place >= 0) executor_.write(place, memory.raw(), std::int64_t(memory.num_bytes()));
   };
   write(buffer ? Role::BUFFER : Role::WEIGHT);
   if (buffer) return;
@@ -112,10 +117,11 @@ void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, 
   }
   if (has_persistent("segments")) {
     const std::vector<Segment>& segments = compiled_.memory.segments;
-    std::copy(segments.begin(), segments.end(),
-              reinterpret_cast<Segment*>(executor_.persistent("segments")));
+    executor_.write(executor_.place("segments"), segments.data(),
+                    std::int64_t(segments.size() * sizeof(Segment)));
   }
-  if (has_persistent("loss_scale")) *persistent<float>("loss_scale") = loss_scale;
+  if (has_persistent("loss_scale"))
+    executor_.write(executor_.place("loss_scale"), &loss_scale, sizeof loss_scale);
 }
 
 Tensor ModelState::weight(const std::string& name, WeightKind kind) const {
@@ -131,9 +137,9 @@ std::vector<NamedTensor> ModelState::weights(WeightKind kind) const {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     const bool buffer = about.spec.kind == ParamKind::BUFFER;
     const Role role = buffer ? Role::BUFFER : kind == WeightKind::EMA ? Role::EMA : Role::WEIGHT;
-    const std::byte* bytes = address(p, role);
-    TR_CHECK(bytes, "{}: the task holds no {} of this parameter", about.name, name_of(role));
-    result.push_back({about.name, to_file_layout(copy_of(bytes, about.spec.type), about.spec)});
+    const std::int64_t place = place_of(p, role);
+    TR_CHECK(place >= 0, "{}: the task holds no {} of this parameter", about.name, name_of(role));
+    result.push_back({about.name, to_file_layout(copy_at(place, about.spec.type), about.spec)});
   }
   return result;
 }
@@ -227,9 +233,9 @@ std::vector<ModelState::Slot> ModelState::slots() const {
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     const auto add = [&](Role role) {
-      std::byte* bytes = address(p, role);
-      if (bytes)
-        result.push_back({fmt::format("{}/{}", name_of(role), about.name), about.spec.type, bytes});
+      const std::int64_t place = place_of(p, role);
+      if (place >= 0)
+        result.push_back({fmt::format("{}/{}", name_of(role), about.name), about.spec.type, place});
     };
     if (about.spec.kind == ParamKind::BUFFER) {
       add(Role::BUFFER);
@@ -239,15 +245,15 @@ std::vector<ModelState::Slot> ModelState::slots() const {
   }
   for (const auto& [name, tensor] : tensors_) {
     if (tensor->role != Role::SCALAR) continue;
-    result.push_back({fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type,
-                      executor_.persistent(name)});
+    result.push_back(
+        {fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type, executor_.place(name)});
   }
   return result;
 }
 
 std::vector<NamedTensor> ModelState::snapshot() const {
   std::vector<NamedTensor> result;
-  for (const Slot& slot : slots()) result.push_back({slot.name, copy_of(slot.bytes, slot.type)});
+  for (const Slot& slot : slots()) result.push_back({slot.name, copy_at(slot.place, slot.type)});
   return result;
 }
 
@@ -264,12 +270,12 @@ void ModelState::restore(const SafetensorsFile& file) {
            "the checkpoint has {} tensors, expected {}: it is of another model",
            file.tensors.size(), all.size());
   for (const Slot& slot : all)
-    std::memcpy(slot.bytes, file.at(slot.name).raw(), std::size_t(bytes_of(slot.type)));
+    executor_.write(slot.place, file.at(slot.name).raw(), bytes_of(slot.type));
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     if (about.spec.kind == ParamKind::BUFFER) continue;
-    if (const std::byte* bytes = address(p, Role::WEIGHT))
-      write_cast(p, copy_of(bytes, about.spec.type));
+    const std::int64_t place = place_of(p, Role::WEIGHT);
+    if (place >= 0) write_cast(p, copy_at(place, about.spec.type));
   }
 }
 

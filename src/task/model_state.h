@@ -14,7 +14,7 @@
 namespace tr {
 
 /// The persistent tensors of one rank, found by what they are for: parameters, averages, moments,
-/// buffers, counters. Host memory only for now: addresses are read and written directly.
+/// buffers, counters.
 class ModelState {
  public:
   ModelState(const CompileResult& compiled, Executor& executor);
@@ -41,10 +41,14 @@ class ModelState {
   void restore(const SafetensorsFile& file);
 
   bool has_ema() const;
-  /// A persistent tensor by its name in the graph. @throws InvalidArgument  unknown.
+  /// Copy of a persistent tensor, by its name in the graph. @throws InvalidArgument  unknown.
+  Tensor copy_of(const std::string& name) const;
+  /// First element of a persistent tensor. @throws InvalidArgument  unknown.
   template <typename T>
-  T* persistent(const std::string& name) const {
-    return reinterpret_cast<T*>(executor_.persistent(name));
+  T first_of(const std::string& name) const {
+    T value;
+    executor_.read(executor_.place(name), &value, sizeof value);
+    return value;
   }
   bool has_persistent(const std::string& name) const { return tensors_.contains(name); }
   const std::map<std::string, const LoweredTensor*>& persistent_tensors() const { return tensors_; }
@@ -53,9 +57,10 @@ class ModelState {
   struct Slot {
     std::string name;  // "weight/0.weight"
     TensorType type;
-    std::byte* bytes;
+    std::int64_t place;
   };
-  std::byte* address(int param, Role role) const;
+  std::int64_t place_of(int param, Role role) const;
+  Tensor copy_at(std::int64_t place, const TensorType& type) const;
   SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;
   std::vector<Slot> slots() const;
   void set_param(int param, const Tensor& memory, bool average_too);

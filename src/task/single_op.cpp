@@ -80,7 +80,8 @@ class OneGraph {
     compiled_ = assemble({&graph_, 1}, *oracle);
     executor_ = make_executor(device_.kind, compiled_, {.num_threads = device_.num_threads});
     for (const auto& [id, tensor] : given_) {
-      std::memcpy(executor_->persistent(graph_.tensor(id).name), tensor.raw(), tensor.num_bytes());
+      executor_->write(executor_->place(graph_.tensor(id).name), tensor.raw(),
+                       std::int64_t(tensor.num_bytes()));
     }
     executor_->run(0);
   }
@@ -89,7 +90,8 @@ class OneGraph {
     Tensor value(type.shape, type.dtype);
     const TensorId owner = owner_of(id);
     if (executor_) {
-      std::memcpy(value.raw(), executor_->persistent(graph_.tensor(owner).name), value.num_bytes());
+      executor_->read(executor_->place(graph_.tensor(owner).name), value.raw(),
+                      std::int64_t(value.num_bytes()));
       return value;
     }
     for (const auto& [given, tensor] : given_) {

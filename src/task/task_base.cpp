@@ -48,8 +48,8 @@ struct TaskBase::Impl {
     return tensors[std::size_t(tensor.id)];
   }
 
-  std::byte* address(const DTensor& tensor, const char* call) const {
-    return executor->persistent(own(tensor, call).name);
+  std::int64_t place(const DTensor& tensor, const char* call) const {
+    return executor->place(own(tensor, call).name);
   }
 };
 
@@ -135,19 +135,21 @@ void TaskBase::transfer(const Tensor& from, const DTensor& to) {
   impl_->require(Phase::COMPILED, "transfer");
   TR_CHECK(from.type() == to.type, "transfer: the tensor is {}, \"{}\" is {}", from.type(), to.name,
            to.type);
-  std::memcpy(impl_->address(to, "transfer"), from.raw(), from.num_bytes());
+  impl_->executor->write(impl_->place(to, "transfer"), from.raw(), std::int64_t(from.num_bytes()));
 }
 
 void TaskBase::fill(const DTensor& tensor, double value) {
   impl_->require(Phase::COMPILED, "fill");
   const Tensor values = Tensor::full(tensor.type.shape, value, tensor.type.dtype);
-  std::memcpy(impl_->address(tensor, "fill"), values.raw(), values.num_bytes());
+  impl_->executor->write(impl_->place(tensor, "fill"), values.raw(),
+                         std::int64_t(values.num_bytes()));
 }
 
 Tensor TaskBase::fetch(const DTensor& tensor) const {
   impl_->require(Phase::COMPILED, "fetch");
   Tensor result(tensor.type.shape, tensor.type.dtype);
-  std::memcpy(result.raw(), impl_->address(tensor, "fetch"), result.num_bytes());
+  impl_->executor->read(impl_->place(tensor, "fetch"), result.raw(),
+                        std::int64_t(result.num_bytes()));
   return result;
 }
 

@@ -121,7 +121,8 @@ class Model {
       weights_.push_back(
           array_of(Tensor::uniform(params()[i].spec.type.shape, -0.7f, 0.7f, 100 + i)));
       const Tensor start = tensor_of(weights_[i]);
-      std::memcpy(executor_->persistent(params()[i].name), start.raw(), start.num_bytes());
+      executor_->write(executor_->place(params()[i].name), start.raw(),
+                       std::int64_t(start.num_bytes()));
     }
     fill_tables();
   }
@@ -141,7 +142,7 @@ class Model {
 
   Tensor read(const std::string& name, const Shape& shape) {
     Tensor tensor(shape, DType::FP32);
-    std::memcpy(tensor.raw(), executor_->persistent(name), tensor.num_bytes());
+    executor_->read(executor_->place(name), tensor.raw(), std::int64_t(tensor.num_bytes()));
     return tensor;
   }
 
@@ -174,13 +175,17 @@ class Model {
   }
 
   void fill_tables() {
-    float* row = reinterpret_cast<float*>(executor_->persistent("step_floats"));
-    for (int i = 0; i < 1024; ++i, row += step_floats_columns(1)) {
-      row[kFloatInvWeight] = 1.0f / kBatch;
-      row[kFloatHeader + int(kGroupLr)] = 0.1f;
-      row[kFloatHeader + int(kGroupMomentum)] = 0.9f;
+    const std::size_t columns = std::size_t(step_floats_columns(1));
+    std::vector<float> rows(std::size_t(GraphOptions{}.table_capacity) * columns);
+    for (std::size_t row = 0; row < rows.size(); row += columns) {
+      rows[row + kFloatInvWeight] = 1.0f / kBatch;
+      rows[row + kFloatHeader + int(kGroupLr)] = 0.1f;
+      rows[row + kFloatHeader + int(kGroupMomentum)] = 0.9f;
     }
-    *reinterpret_cast<float*>(executor_->persistent("loss_scale")) = 1;
+    executor_->write(executor_->place("step_floats"), rows.data(),
+                     std::int64_t(rows.size() * sizeof(float)));
+    const float scale = 1;
+    executor_->write(executor_->place("loss_scale"), &scale, sizeof scale);
   }
 
   void bind() {

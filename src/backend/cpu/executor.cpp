@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "backend/cpu/prepared_graph.h"
+#include "backend/prepared_graph.h"
 #include "core/check.h"
 #include "core/cpu_info.h"
 #include "device/arena.h"
@@ -18,11 +18,13 @@ class CpuExecutor final : public Executor {
       : compiled_(compiled),
         arena_(make_host_arena(compiled.memory.peak_bytes())),
         pool_(options.num_threads > 0 ? options.num_threads : default_num_threads()) {
-    const cpu::LaunchContext context{
-        arena_->base(), &pool_, options.communicator != nullptr ? options.communicator : &solo_};
+    LaunchContext context;
+    context.arena = arena_->base();
+    context.pool = &pool_;
+    context.communicator = options.communicator != nullptr ? options.communicator : &solo_;
     for (std::size_t i = 0; i < compiled.lowered.size(); ++i) {
       const MemoryPlan& plan = compiled.memory.variants.at(i);
-      graphs_.push_back(std::make_unique<cpu::PreparedGraph>(compiled.lowered[i], plan, context));
+      graphs_.push_back(std::make_unique<PreparedGraph>(compiled.lowered[i], plan, context));
       collect_persistent(compiled.lowered[i], plan);
     }
   }
@@ -41,14 +43,22 @@ class CpuExecutor final : public Executor {
       graphs_.at(std::size_t(entry.lowered))->run(first, last);
   }
 
-  std::byte* persistent(const std::string& name) override {
+  void synchronize() override {}  // run() returns when all is done
+
+  std::int64_t place(const std::string& name) const override {
     const auto found = persistent_.find(name);
     TR_CHECK(found != persistent_.end(), "executor: there is no persistent tensor '{}'", name);
-    return arena_->base() + found->second;
+    return found->second;
+  }
+  void read(std::int64_t place, void* to, std::int64_t bytes) override {
+    std::memcpy(to, arena_->base() + place, std::size_t(bytes));
+  }
+  void write(std::int64_t place, const void* from, std::int64_t bytes) override {
+    std::memcpy(arena_->base() + place, from, std::size_t(bytes));
   }
 
   Tensor fetch(int variant, const std::string& name) override {
-    cpu::PreparedGraph& prepared = graph_of(variant);
+    PreparedGraph& prepared = graph_of(variant);
     const LoweredGraph& graph = prepared.graph();
     for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
       const LoweredTensor& tensor = graph.tensors[id];
@@ -75,7 +85,7 @@ class CpuExecutor final : public Executor {
     TR_CHECK(variant >= 0 && std::size_t(variant) < compiled_.atlas.num_variants(),
              "executor: variant is {}, there are {}", variant, compiled_.atlas.num_variants());
   }
-  cpu::PreparedGraph& graph_of(int variant) const {
+  PreparedGraph& graph_of(int variant) const {
     check_variant(variant);
     return *graphs_.at(std::size_t(compiled_.atlas.whole(variant)));
   }
@@ -93,7 +103,7 @@ class CpuExecutor final : public Executor {
   SingleCommunicator solo_;
   std::unique_ptr<Arena> arena_;
   ThreadPool pool_;
-  std::vector<std::unique_ptr<cpu::PreparedGraph>> graphs_;  // by lowered graph
+  std::vector<std::unique_ptr<PreparedGraph>> graphs_;  // by lowered graph
   std::map<std::string, std::int64_t, std::less<>> persistent_;
 };
 

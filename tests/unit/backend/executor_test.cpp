@@ -55,32 +55,42 @@ class Trained {
   Executor& executor() { return *executor_; }
   const CompileResult& compiled() const { return compiled_; }
   const Tensor& image() const { return image_; }
-  const float* result(int step) { return at<float>("results") + step * kResultColumns; }
-  template <typename T>
-  T* at(const std::string& name) {
-    return reinterpret_cast<T*>(executor_->persistent(name));
+  float result(int step, ResultColumn column) {
+    return read<float>("results", step * kResultColumns + column);
   }
+  std::int64_t counter(CounterIndex index) { return read<std::int64_t>("counters", index); }
   Tensor weights() {
     Tensor copy({compiled_.memory.range_elements}, DType::FP32);
-    std::memcpy(copy.raw(),
-                executor_->persistent("range(" + std::string(name_of(Role::WEIGHT)) + ")"),
-                copy.num_bytes());
+    executor_->read(executor_->place(weight_range()), copy.raw(), std::int64_t(copy.num_bytes()));
     return copy;
   }
 
  private:
+  static std::string weight_range() { return "range(" + std::string(name_of(Role::WEIGHT)) + ")"; }
+  template <typename T>
+  T read(const std::string& name, int index) {
+    T value;
+    executor_->read(executor_->place(name) + index * std::int64_t(sizeof(T)), &value, sizeof value);
+    return value;
+  }
+  template <typename T>
+  void write(const std::string& name, const std::vector<T>& values) {
+    executor_->write(executor_->place(name), values.data(),
+                     std::int64_t(values.size() * sizeof(T)));
+  }
   void set_state() {
     const Tensor start = Tensor::uniform({compiled_.memory.range_elements}, -0.3f, 0.3f, 1);
-    std::memcpy(at<float>("range(" + std::string(name_of(Role::WEIGHT)) + ")"), start.raw(),
-                start.num_bytes());
-    const auto& segments = compiled_.memory.segments;
-    std::memcpy(at<std::byte>("segments"), segments.data(), segments.size() * sizeof(Segment));
-    *at<float>("loss_scale") = 1;
-    auto* row = at<float>("step_floats");
-    for (int r = 0; r < GraphOptions{}.table_capacity; ++r, row += step_floats_columns(1)) {
-      row[kFloatInvWeight] = 1.0f / float(kBatch);
-      row[int(kFloatHeader) + int(kGroupLr)] = 0.01f;
+    const auto first = start.values<float>();
+    write(weight_range(), std::vector<float>(first.begin(), first.end()));
+    write("segments", compiled_.memory.segments);
+    write("loss_scale", std::vector<float>{1});
+    const std::size_t columns = std::size_t(step_floats_columns(1));
+    std::vector<float> rows(std::size_t(GraphOptions{}.table_capacity) * columns);
+    for (std::size_t row = 0; row < rows.size(); row += columns) {
+      rows[row + kFloatInvWeight] = 1.0f / float(kBatch);
+      rows[row + int(kFloatHeader) + int(kGroupLr)] = 0.01f;
     }
+    write("step_floats", rows);
   }
 
   TuningTable tuning_;
@@ -92,8 +102,8 @@ class Trained {
 TEST(ExecutorTest, TrainsAndCountsSteps) {
   Trained task(2);
   for (int step = 0; step < 40; ++step) task.executor().run(0);
-  EXPECT_LT(task.result(39)[kResultLossSum], 0.8f * task.result(0)[kResultLossSum]);
-  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterUpdates], 40);
+  EXPECT_LT(task.result(39, kResultLossSum), 0.8f * task.result(0, kResultLossSum));
+  EXPECT_EQ(task.counter(kCounterUpdates), 40);
 }
 
 TEST(ExecutorTest, SameBytesForEveryNumberOfThreads) {
@@ -134,9 +144,9 @@ TEST(ExecutorTest, BadInputSkipsTheStep) {
   bad.data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
   task.bind(bad);
   task.executor().run(0);
-  EXPECT_EQ(task.result(1)[kResultFoundInf], 1);
+  EXPECT_EQ(task.result(1, kResultFoundInf), 1);
   EXPECT_TRUE(same_bytes(task.weights(), before));
-  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterSkipped], 1);
+  EXPECT_EQ(task.counter(kCounterSkipped), 1);
 }
 
 TEST(ExecutorTest, SubGraphsInOrderAreTheWholeStep) {
@@ -160,7 +170,7 @@ TEST(ExecutorTest, FetchRunsUpToATensorAndChangesNoState) {
   }
   EXPECT_GE(fetched, 3);
   EXPECT_TRUE(same_bytes(task.weights(), before));
-  EXPECT_EQ(task.at<std::int64_t>("counters")[kCounterRow], 0);
+  EXPECT_EQ(task.counter(kCounterRow), 0);
   // The last step's logits, computed from the bound image, then again after the step has
   // overwritten them.
   const std::string logits = graph.tensor(graph.nodes[0].outputs[0]).name;
@@ -170,7 +180,7 @@ TEST(ExecutorTest, FetchRunsUpToATensorAndChangesNoState) {
 
 TEST(ExecutorTest, NamesWhatIsUnknown) {
   Trained task(1);
-  EXPECT_TRUE(refuses([&] { task.executor().persistent("nobody"); }, {"nobody"}));
+  EXPECT_TRUE(refuses([&] { task.executor().place("nobody"); }, {"nobody"}));
   EXPECT_TRUE(refuses([&] { task.executor().fetch(0, "nobody"); }, {"nobody", "variant 0"}));
   EXPECT_TRUE(refuses([&] { task.executor().run(3); }, {"variant is 3"}));
 }

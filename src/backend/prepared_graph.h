@@ -10,17 +10,20 @@
 #include "graph/lowered_graph.h"
 #include "graph/memory_plan.h"
 
-namespace tr::cpu {
+namespace tr {
 
 /// What every launch of a rank shares.
 struct LaunchContext {
+  DeviceKind device = DeviceKind::CPU;
   std::byte* arena = nullptr;
-  ThreadPool* pool = nullptr;
+  ThreadPool* pool = nullptr;  // CPU
+  void* stream = nullptr;      // of a device
   Communicator* communicator = nullptr;
 };
 
 /// One lowered graph ready to run: a table of addresses by tensor, and each node's kernel with its
-/// arguments. The graph must outlive it.
+/// arguments. Addresses are the device's; on one that works asynchronously a run only enqueues. The
+/// graph must outlive it.
 class PreparedGraph {
  public:
   /// @throws InternalError  a node names a kernel that does not exist, or a used tensor has no
@@ -39,6 +42,9 @@ class PreparedGraph {
   void bind_input(const std::string& field, const void* data);
   const void* address(TensorId tensor) const { return pointers_[std::size_t(tensor)]; }
   const LoweredGraph& graph() const { return graph_; }
+  int num_nodes() const { return int(launches_.size()); }
+  /// "012 fc_dx 2": the key of a node in profiles.
+  std::string label_of(int node) const;
 
   void set_profiling(bool on) { profiling_ = on; }
   /// Seconds by node ("012 fc_dx 2") since the last call.
@@ -69,4 +75,4 @@ class PreparedGraph {
   bool profiling_ = false;
 };
 
-}  // namespace tr::cpu
+}  // namespace tr

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cpu/prepared_graph.h"
+#include "backend/prepared_graph.h"
 
 #include <algorithm>
 
@@ -7,11 +7,11 @@
 #include "core/clock.h"
 #include "core/format.h"
 
-namespace tr::cpu {
+namespace tr {
 namespace {
 
-const KernelDef& kernel_named(const LoweredNode& node) {
-  for (const KernelDef* kernel : kernels_of(node.op, DeviceKind::CPU)) {
+const KernelDef& kernel_named(const LoweredNode& node, DeviceKind device) {
+  for (const KernelDef* kernel : kernels_of(node.op, device)) {
     if (kernel->name == node.kernel) return *kernel;
   }
   throw_as<InternalError>("{}: {} was lowered to kernel '{}', which does not exist", node.layer,
@@ -61,7 +61,7 @@ std::int32_t PreparedGraph::slot_of(const LoweredNode& node, TensorId tensor) co
 PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
                                                  const LaunchContext& context) const {
   Launch launch;
-  launch.kernel = &kernel_named(node);
+  launch.kernel = &kernel_named(node, context.device);
   KernelArgs& args = launch.args;
   args.attrs_ = &node.attrs;
   const auto add = [&](TensorId id, std::vector<TensorType>& types,
@@ -74,10 +74,12 @@ PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
   args.workspace_slot_ = slot_of(node, node.workspace);
   if (node.workspace != kNoTensor) args.workspace_bytes_ = graph_.tensor(node.workspace).bytes;
   args.pool_ = context.pool;
+  args.stream_ = context.stream;
   args.communicator_ = context.communicator;
   if (launch.kernel->prepare) {
     const KernelQuery query{node.attrs, args.in_types_, args.out_types_};
-    launch.prepared = launch.kernel->prepare(query, context.pool->num_threads());
+    const int threads = context.pool != nullptr ? context.pool->num_threads() : 1;
+    launch.prepared = launch.kernel->prepare(query, threads);
   }
   return launch;
 }
@@ -144,14 +146,17 @@ void PreparedGraph::bind_input(const std::string& field, const void* data) {
   }
 }
 
+std::string PreparedGraph::label_of(int index) const {
+  const LoweredNode& node = graph_.nodes.at(std::size_t(index));
+  return fmt::format("{:03} {} {}", index, node.op, node.layer);
+}
+
 std::map<std::string, double> PreparedGraph::take_node_seconds() {
   std::map<std::string, double> seconds;
-  for (std::size_t i = 0; i < launches_.size(); ++i) {
-    const LoweredNode& node = graph_.nodes[i];
-    seconds[fmt::format("{:03} {} {}", i, node.op, node.layer)] =
-        std::exchange(launches_[i].seconds, 0.0);
+  for (int i = 0; i < num_nodes(); ++i) {
+    seconds[label_of(i)] = std::exchange(launches_[std::size_t(i)].seconds, 0.0);
   }
   return seconds;
 }
 
-}  // namespace tr::cpu
+}  // namespace tr

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rest of the program knows of this folder: its devices and its executor.
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/executor.h"
+#include "backend/device_backend.h"
+#include "core/format.h"
+
+namespace tr::cuda {
+namespace {
+
+/// Number of usable GPUs; a machine without a driver has none.
+int device_count(cudaError_t& status) {
+  int count = 0;
+  status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::vector<DeviceInfo> devices() {
+  cudaError_t status;
+  std::vector<DeviceInfo> all(std::size_t(device_count(status)));
+  for (int i = 0; i < int(all.size()); ++i) {
+    cudaDeviceProp properties{};
+    TR_CUDA(cudaGetDeviceProperties(&properties, i));
+    DeviceInfo& info = all[std::size_t(i)];
+    info.index = i;
+    info.name = properties.name;
+    info.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
+    info.memory_bytes = std::int64_t(properties.totalGlobalMem);
+    info.multiprocessors = properties.multiProcessorCount;
+  }
+  return all;
+}
+
+std::string why_none() {
+  cudaError_t status;
+  if (device_count(status) > 0) return "";
+  if (status == cudaSuccess || status == cudaErrorNoDevice) return "there is no GPU";
+  return fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+const DeviceBackendRegistration kCuda{{
+    .kind = DeviceKind::CUDA,
+    .built_for = fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100),
+    .devices = devices,
+    .why_none = why_none,
+    .libraries = [] { return std::vector<LibraryInfo>{}; },
+    .make_executor = make_executor,
+}};
+
+}  // namespace
+}  // namespace tr::cuda

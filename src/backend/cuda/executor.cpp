@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/executor.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <vector>
+
+#include "backend/cuda/arena.h"
+#include "backend/cuda/captured_graph.h"
+#include "backend/cuda/check.h"
+#include "backend/prepared_graph.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "device/single_communicator.h"
+
+namespace tr::cuda {
+namespace {
+
+struct Stream {
+  cudaStream_t handle = nullptr;
+  Stream() { TR_CUDA(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)); }
+  ~Stream() { cudaStreamDestroy(handle); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+};
+
+struct Event {
+  cudaEvent_t handle = nullptr;
+  Event() { TR_CUDA(cudaEventCreate(&handle)); }
+  ~Event() { cudaEventDestroy(handle); }
+  Event(Event&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
+/// Where a field of the batch goes.
+struct Input {
+  std::string field;
+  std::int64_t place = 0, bytes = 0;
+};
+
+/// One lowered graph: its nodes made ready, and the captured step.
+struct Step {
+  std::vector<Input> inputs;
+  std::unique_ptr<PreparedGraph> prepared;
+  cudaGraphExec_t exec = nullptr;
+  std::map<std::string, double> seconds;  // by node, since they were last taken
+  ~Step() {
+    if (exec != nullptr) cudaGraphExecDestroy(exec);
+  }
+};
+
+class CudaExecutor final : public Executor {
+ public:
+  CudaExecutor(const CompileResult& compiled, const ExecutorOptions& options)
+      : compiled_(compiled), device_(options.device_index) {
+    TR_CUDA(cudaSetDevice(device_));
+    stream_ = std::make_unique<Stream>();
+    arena_ = make_device_arena(compiled.memory.peak_bytes());
+    LaunchContext context;
+    context.device = DeviceKind::CUDA;
+    context.arena = arena_->base();
+    context.stream = stream_->handle;
+    context.communicator = options.communicator != nullptr ? options.communicator : &solo_;
+    for (std::size_t i = 0; i < compiled.lowered.size(); ++i) {
+      const MemoryPlan& plan = compiled.memory.variants.at(i);
+      auto step = std::make_unique<Step>();
+      step->prepared = std::make_unique<PreparedGraph>(compiled.lowered[i], plan, context);
+      collect_places(compiled.lowered[i], plan);
+      step->inputs = inputs_of(compiled.lowered[i], plan);
+      steps_.push_back(std::move(step));
+    }
+    TR_CUDA(cudaDeviceSynchronize());  // the arena is zero from here on
+    for (const auto& step : steps_) capture(*step);
+  }
+  ~CudaExecutor() override {
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_->handle);
+  }
+
+  void bind_input(const std::string& field, const void* data) override { bound_[field] = data; }
+
+  void run(int variant) override {
+    Step& step = step_of(variant);
+    enter();
+    copy_inputs(step);
+    ++launched_;
+    if (profiling_) {
+      run_profiled(step);
+    } else {
+      TR_CUDA(cudaGraphLaunch(step.exec, stream_->handle));
+    }
+  }
+
+  void run(int variant, GraphId id) override {
+    check_variant(variant);
+    const GraphAtlas::Entry& entry = compiled_.atlas.at(variant, id);
+    if (entry.lowered < 0) return;
+    enter();
+    copy_inputs(*steps_.at(std::size_t(entry.lowered)));
+    for (const auto& [first, last] : entry.runs)
+      steps_.at(std::size_t(entry.lowered))->prepared->run(first, last);
+  }
+
+  void synchronize() override {
+    enter();
+    try {
+      TR_CUDA(cudaStreamSynchronize(stream_->handle));
+    } catch (const DeviceError& error) {
+      throw_as<DeviceError>("GPU {}, at or before launch {}: {}", device_, launched_, error.what());
+    }
+  }
+
+  std::int64_t place(const std::string& name) const override {
+    const auto found = places_.find(name);
+    TR_CHECK(found != places_.end(), "executor: there is no persistent tensor '{}'", name);
+    return found->second;
+  }
+
+  void read(std::int64_t place, void* to, std::int64_t bytes) override {
+    copy(to, arena_->base() + place, bytes, cudaMemcpyDeviceToHost);
+  }
+  void write(std::int64_t place, const void* from, std::int64_t bytes) override {
+    copy(arena_->base() + place, from, bytes, cudaMemcpyHostToDevice);
+  }
+
+  Tensor fetch(int variant, const std::string& name) override {
+    PreparedGraph& prepared = *step_of(variant).prepared;
+    const LoweredGraph& graph = prepared.graph();
+    for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
+      const LoweredTensor& tensor = graph.tensors[id];
+      if (tensor.name != name) continue;
+      enter();
+      copy_inputs(step_of(variant));
+      if (!is_persistent(tensor.role)) prepared.run_for(TensorId(id));
+      Tensor result(tensor.type.shape, tensor.type.dtype);
+      copy(result.raw(), prepared.address(TensorId(id)), std::int64_t(result.num_bytes()),
+           cudaMemcpyDeviceToHost);
+      return result;
+    }
+    throw_as<InvalidArgument>("fetch: variant {} has no tensor '{}'", variant, name);
+  }
+
+  std::int64_t arena_bytes() const override { return arena_->num_bytes(); }
+
+  void set_profiling(bool on) override { profiling_ = on; }
+  std::map<std::string, double> node_seconds(int variant) const override {
+    Step& step = step_of(variant);
+    std::map<std::string, double> seconds;
+    for (int i = 0; i < step.prepared->num_nodes(); ++i) seconds[step.prepared->label_of(i)] = 0;
+    for (const auto& [node, s] : step.seconds) seconds[node] = s;
+    step.seconds.clear();
+    return seconds;
+  }
+
+ private:
+  /// CUDA's current device belongs to the thread, and several executors may share one.
+  void enter() const { TR_CUDA(cudaSetDevice(device_)); }
+
+  void check_variant(int variant) const {
+    TR_CHECK(variant >= 0 && std::size_t(variant) < compiled_.atlas.num_variants(),
+             "executor: variant is {}, there are {}", variant, compiled_.atlas.num_variants());
+  }
+  Step& step_of(int variant) const {
+    check_variant(variant);
+    return *steps_.at(std::size_t(compiled_.atlas.whole(variant)));
+  }
+
+  /// Pageable memory is taken over before the call returns; pinned memory when the copy is reached.
+  void copy_inputs(const Step& step) {
+    for (const Input& input : step.inputs) {
+      const auto bound = bound_.find(input.field);
+      TR_CHECK(bound != bound_.end(), "executor: no data are bound to the field \"{}\"",
+               input.field);
+      TR_CUDA(cudaMemcpyAsync(arena_->base() + input.place, bound->second, std::size_t(input.bytes),
+                              cudaMemcpyHostToDevice, stream_->handle));
+    }
+  }
+
+  void capture(Step& step) {
+    PreparedGraph& prepared = *step.prepared;
+    GraphCapture graph(stream_->handle);
+    graph.add(prepared.graph(), {}, [&](int node) { prepared.run(node, node + 1); });
+    step.exec = graph.instantiate();
+    TR_CUDA(cudaGraphUpload(step.exec, stream_->handle));
+  }
+
+  void copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
+    enter();
+    TR_CUDA(cudaMemcpyAsync(to, from, std::size_t(bytes), kind, stream_->handle));
+    synchronize();
+  }
+
+  /// Node by node with an event between each two.
+  void run_profiled(Step& step) {
+    PreparedGraph& prepared = *step.prepared;
+    std::vector<Event> events(std::size_t(prepared.num_nodes()) + 1);
+    TR_CUDA(cudaEventRecord(events[0].handle, stream_->handle));
+    for (int i = 0; i < prepared.num_nodes(); ++i) {
+      prepared.run(i, i + 1);
+      TR_CUDA(cudaEventRecord(events[std::size_t(i) + 1].handle, stream_->handle));
+    }
+    synchronize();
+    for (int i = 0; i < prepared.num_nodes(); ++i) {
+      float ms = 0;
+      TR_CUDA(cudaEventElapsedTime(&ms, events[std::size_t(i)].handle,
+                                   events[std::size_t(i) + 1].handle));
+      step.seconds[prepared.label_of(i)] += double(ms) / 1000;
+    }
+  }
+
+  void collect_places(const LoweredGraph& graph, const MemoryPlan& plan) {
+    for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
+      const LoweredTensor& tensor = graph.tensors[id];
+      if (is_persistent(tensor.role) && plan.offsets[id] >= 0)
+        places_.emplace(tensor.name, plan.offsets[id]);
+    }
+  }
+
+  static std::vector<Input> inputs_of(const LoweredGraph& graph, const MemoryPlan& plan) {
+    std::vector<Input> inputs;
+    for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
+      const LoweredTensor& tensor = graph.tensors[id];
+      if (tensor.role == Role::INPUT && tensor.view_of == kNoTensor)
+        inputs.push_back({tensor.name, plan.offsets[id], tensor.bytes});
+    }
+    return inputs;
+  }
+
+  const CompileResult& compiled_;
+  const int device_;
+  SingleCommunicator solo_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Arena> arena_;
+  std::vector<std::unique_ptr<Step>> steps_;  // by lowered graph
+  std::map<std::string, std::int64_t, std::less<>> places_;
+  std::map<std::string, const void*, std::less<>> bound_;  // host memory, by field
+  std::int64_t launched_ = 0;
+  bool profiling_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const CompileResult& compiled,
+                                        const ExecutorOptions& options) {
+  return std::make_unique<CudaExecutor>(compiled, options);
+}
+
+}  // namespace tr::cuda
