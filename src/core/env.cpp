@@ -38,8 +38,20 @@ constexpr std::array kVariables{
         "TR_LOG_LEVEL",
         "Least level that the default log sink shows: `debug`, `info` or `warning`. For diagnosis.",
         "`info`"},
+    EnvVariable{"RENAISSANCE_LIBRARY_PATH",
+                "Folders, separated by `:`, where cuBLASLt and other GPU libraries are looked for "
+                "first.",
+                "`lib` beside the executable's folder, the system's loader, `$CUDA_HOME/lib64`, "
+                "`/usr/local/cuda/lib64`, NVIDIA's packages of Python"},
+    EnvVariable{"CUDA_HOME", "A CUDA toolkit; its `lib64` is looked into for GPU libraries.",
+                "`/usr/local/cuda` alone"},
+    EnvVariable{"VIRTUAL_ENV",
+                "A Python environment, whose NVIDIA packages are looked into for GPU libraries.",
+                "Python below `$CONDA_PREFIX`, `$HOME/.local`, `/usr/local` and `/usr`"},
+    EnvVariable{"CONDA_PREFIX", "A Conda environment, see `VIRTUAL_ENV`.", "the other places"},
     EnvVariable{"XDG_CACHE_HOME", "The user's cache folder, see `TR_CACHE_DIR`.", "`$HOME/.cache`"},
-    EnvVariable{"HOME", "The user's folder, see `TR_CACHE_DIR`.", "nothing is kept between runs"},
+    EnvVariable{"HOME", "The user's folder, see `TR_CACHE_DIR` and `VIRTUAL_ENV`.",
+                "nothing is kept between runs"},
 };
 
 }  // namespace

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/fc_product.h"
+#include "backend/cuda/launch.h"
+#include "core/check.h"
+#include "core/format.h"
+
+namespace tr::cuda {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+/// Enough for the partial results of a product cut 16 times along k, within cuBLASLt's usual 32
+/// MiB.
+std::int64_t workspace_bytes(const ProductShape& shape) {
+  const std::int64_t wanted = 16 * shape.result_elements() * std::int64_t(sizeof(float));
+  return std::clamp<std::int64_t>(ceil_div<std::int64_t>(wanted, 256) * 256, kMiB / 16, 32 * kMiB);
+}
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::FP32: return CUDA_R_32F;
+    case DType::FP16: return CUDA_R_16F;
+    case DType::BF16: return CUDA_R_16BF;
+    default: throw_as<InternalError>("cublaslt: there are no products of {}", dtype);
+  }
+}
+
+cublasLtEpilogue_t epilogue_of(Fused fused) {
+  switch (fused) {
+    case Fused::NONE: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Fused::BIAS: return CUBLASLT_EPILOGUE_BIAS;
+    case Fused::RELU: return CUBLASLT_EPILOGUE_RELU;
+    case Fused::BIAS_RELU: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Fused::COLUMN_SUMS: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  throw_as<InternalError>("cublaslt: unknown epilogue {}", int(fused));
+}
+
+template <typename T>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
+
+Owned<cublasLtMatrixLayout_t> make_layout(DType dtype, std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  const CublasLt& lt = cublaslt();
+  // cuBLASLt's matrices are column-major: our rows are its columns.
+  lt.check(lt.layout_create(&layout, type_of(dtype), std::uint64_t(columns), std::uint64_t(rows),
+                            columns),
+           "cublasLtMatrixLayoutCreate");
+  return {layout, lt.layout_destroy};
+}
+
+template <typename T>
+void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  cublaslt().check(cublaslt().desc_set(desc, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulDescSetAttribute");
+}
+
+Owned<cublasLtMatmulPreference_t> make_preference(std::int64_t workspace) {
+  const CublasLt& lt = cublaslt();
+  cublasLtMatmulPreference_t preference = nullptr;
+  lt.check(lt.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+  Owned<cublasLtMatmulPreference_t> owned{preference, lt.preference_destroy};
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    lt.check(lt.preference_set(preference, attribute, &value, sizeof(value)),
+             "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(workspace));
+  // Partial sums in fp32, added by a step of their own in a fixed order; none in 16 bits.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         std::uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  // Views of a field of the batch need not start at a multiple of 256 bytes.
+  for (const auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    prefer(operand, std::uint32_t(16));
+  }
+  return owned;
+}
+
+bool adds_in_fixed_order(const cublasLtMatmulAlgo_t& algo) {
+  std::uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+  std::size_t written = 0;
+  cublaslt().check(cublaslt().config_get(&algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                         sizeof(scheme), &written),
+                   "cublasLtMatmulAlgoConfigGetAttribute");
+  return scheme == CUBLASLT_REDUCTION_SCHEME_NONE ||
+         scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
+/// Row-major C = op(A) op(B) is, column-major, C^T = op(B)^T op(A)^T: the operands change places.
+class CublasLtProduct final : public Product {
+ public:
+  CublasLtProduct(const ProductShape& shape, Fused fused)
+      : handle_(cublaslt_handle()),
+        fused_(fused),
+        first_(make_layout(shape.dtype, shape.transpose_b ? shape.n : shape.k,
+                           shape.transpose_b ? shape.k : shape.n)),
+        second_(make_layout(shape.dtype, shape.transpose_a ? shape.k : shape.m,
+                            shape.transpose_a ? shape.m : shape.k)),
+        result_(make_layout(shape.result, shape.m, shape.n)) {
+    cublasLtMatmulDesc_t desc = nullptr;
+    cublaslt().check(cublaslt().desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                     "cublasLtMatmulDescCreate");
+    desc_ = {desc, cublaslt().desc_destroy};
+    const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.transpose_b));
+    set(desc, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.transpose_a));
+    set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(fused));
+  }
+
+  /// Asks the heuristics, whose answer depends on shape, device and library only. False: they have
+  /// nothing.
+  bool choose(std::int64_t workspace) {
+    const CublasLt& lt = cublaslt();
+    const auto preference = make_preference(workspace);
+    std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+    int count = 0;
+    const cublasStatus_t status =
+        lt.get_heuristic(handle_, desc_.get(), first_.get(), second_.get(), result_.get(),
+                         result_.get(), preference.get(), int(found.size()), found.data(), &count);
+    // An epilogue that does not exist for these types may be called an invalid value; a plain
+    // product may not.
+    const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                         (status == CUBLAS_STATUS_INVALID_VALUE && fused_ != Fused::NONE);
+    if (refused) return false;
+    lt.check(status, "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& candidate = found[std::size_t(i)];
+      if (candidate.state != CUBLAS_STATUS_SUCCESS ||
+          candidate.workspaceSize > std::size_t(workspace) ||
+          !adds_in_fixed_order(candidate.algo)) {
+        continue;
+      }
+      algo_ = candidate.algo;
+      workspace_bytes_ = candidate.workspaceSize;
+      return true;
+    }
+    return false;
+  }
+
+  void run(const KernelArgs& args, const ProductOperands& operands) const override {
+    if (fused_ != Fused::NONE && fused_ != Fused::RELU) {
+      set(desc_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+    }
+    const float one = 1, zero = 0;
+    cublaslt().check(cublaslt().matmul(handle_, desc_.get(), &one, operands.b, first_.get(),
+                                       operands.a, second_.get(), &zero, operands.c, result_.get(),
+                                       operands.c, result_.get(), &algo_, operands.workspace,
+                                       workspace_bytes_, stream_of(args)),
+                     "cublasLtMatmul");
+  }
+
+ private:
+  cublasLtHandle_t handle_;
+  Fused fused_;
+  Owned<cublasLtMatrixLayout_t> first_, second_, result_;
+  Owned<cublasLtMatmulDesc_t> desc_{nullptr, nullptr};
+  cublasLtMatmulAlgo_t algo_{};
+  std::size_t workspace_bytes_ = 0;
+};
+
+std::string refuse(const ProductShape& shape) {
+  if (shape.m > 0 && shape.n > 0 && shape.k > 0) return "";
+  return fmt::format("the product [{}, {}] x [{}, {}] is empty", shape.m, shape.k, shape.k,
+                     shape.n);
+}
+
+std::unique_ptr<Product> make(const ProductShape& shape, Fused fused) {
+  auto product = std::make_unique<CublasLtProduct>(shape, fused);
+  if (!product->choose(workspace_bytes(shape))) return nullptr;
+  return product;
+}
+
+}  // namespace
+
+const ProductEngine& cublaslt_engine() {
+  static const ProductEngine engine{"cublaslt", 10, refuse, workspace_bytes, make};
+  return engine;
+}
+
+}  // namespace tr::cuda

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bias, activation and its derivative on a product in fp32, rounded once to the result's dtype.
+#include "backend/cuda/fc_epilogue.h"
+
+#include <map>
+
+#include "backend/cuda/dispatch.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/scalar.cuh"
+#include "backend/elementwise_functors.h"
+
+namespace tr::cuda::epilogue {
+namespace {
+
+constexpr int kAcross = 32;  // threads along the columns: a warp reads neighbours
+constexpr int kDown = 8;
+constexpr int kWidth = 4;
+constexpr std::int64_t kMostDown = 65535;  // of blocks, along y
+
+struct Identity {
+  static constexpr bool kHasAlpha = false;
+  __device__ float operator()(float x) const { return x; }
+  __device__ float grad(float, float dy) const { return dy; }
+};
+
+/// `columns` counts vectors of N.
+template <typename T, int N, typename Functor>
+__global__ void forward_kernel(const Vector<float, N>* product, const Vector<float, N>* bias,
+                               Vector<T, N>* result, std::int64_t rows, std::int64_t columns,
+                               Functor f) {
+  const std::int64_t c = std::int64_t(blockIdx.x) * kAcross + threadIdx.x;
+  if (c >= columns) return;
+  const Vector<float, N> b = bias != nullptr ? bias[c] : Vector<float, N>{};
+  for (std::int64_t r = std::int64_t(blockIdx.y) * kDown + threadIdx.y; r < rows;
+       r += std::int64_t(gridDim.y) * kDown) {
+    const Vector<float, N> p = product[r * columns + c];
+    Vector<T, N> y;
+#pragma unroll
+    for (int j = 0; j < N; ++j) y.v[j] = from_float<T>(f(p.v[j] + b.v[j]));
+    result[r * columns + c] = y;
+  }
+}
+
+template <typename T, int N, typename Functor>
+__global__ void backward_kernel(const Vector<float, N>* product, const Vector<T, N>* gate,
+                                Vector<T, N>* result, std::int64_t rows, std::int64_t columns,
+                                Functor f) {
+  const std::int64_t c = std::int64_t(blockIdx.x) * kAcross + threadIdx.x;
+  if (c >= columns) return;
+  for (std::int64_t r = std::int64_t(blockIdx.y) * kDown + threadIdx.y; r < rows;
+       r += std::int64_t(gridDim.y) * kDown) {
+    const Vector<float, N> p = product[r * columns + c];
+    const Vector<T, N> saved = gate[r * columns + c];
+    Vector<T, N> dx;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      dx.v[j] = from_float<T>(f.grad(to_float(saved.v[j]), p.v[j]));
+    }
+    result[r * columns + c] = dx;
+  }
+}
+
+LaunchShape shape_of(std::int64_t rows, std::int64_t columns) {
+  LaunchShape shape;
+  shape.block = dim3(kAcross, kDown);
+  shape.grid.x = unsigned(ceil_div<std::int64_t>(columns, kAcross));
+  shape.grid.y =
+      unsigned(std::clamp<std::int64_t>(ceil_div<std::int64_t>(rows, kDown), 1, kMostDown));
+  return shape;
+}
+
+template <typename T, int N>
+const Vector<T, N>* vectors(const void* data) {
+  return static_cast<const Vector<T, N>*>(data);
+}
+template <typename T, int N>
+Vector<T, N>* vectors(void* data) {
+  return static_cast<Vector<T, N>*>(data);
+}
+
+template <typename T, int N, typename Functor>
+void forward_typed(const KernelArgs& args, const EpilogueCall& call, const Functor& f) {
+  const std::int64_t columns = call.columns / N;
+  launch(args, shape_of(call.rows, columns), forward_kernel<T, N, Functor>,
+         vectors<float, N>(call.product), vectors<float, N>(call.bias), vectors<T, N>(call.result),
+         call.rows, columns, f);
+}
+
+template <typename T, int N, typename Functor>
+void backward_typed(const KernelArgs& args, const EpilogueCall& call, const Functor& f) {
+  // Elements are independent: one long row if that makes vectors possible.
+  const std::int64_t count = call.rows * call.columns;
+  const bool flat = call.columns % N != 0;
+  const std::int64_t rows = flat ? 1 : call.rows, columns = (flat ? count : call.columns) / N;
+  launch(args, shape_of(rows, columns), backward_kernel<T, N, Functor>,
+         vectors<float, N>(call.product), vectors<T, N>(call.gate), vectors<T, N>(call.result),
+         rows, columns, f);
+}
+
+template <typename Functor>
+Functor functor_of(float alpha) {
+  if constexpr (Functor::kHasAlpha) {
+    return Functor{alpha};
+  } else {
+    return Functor{};
+  }
+}
+
+bool can_be_wide(const EpilogueCall& call, std::int64_t length) {
+  return length % kWidth == 0 &&
+         aligned_to(16, static_cast<const char*>(static_cast<const void*>(call.product)),
+                    static_cast<const char*>(static_cast<const void*>(call.bias)),
+                    static_cast<const char*>(call.gate), static_cast<const char*>(call.result));
+}
+
+template <typename Functor>
+void forward(const KernelArgs& args, const EpilogueCall& call) {
+  if (call.rows * call.columns == 0) return;
+  const auto f = functor_of<Functor>(call.alpha);
+  dispatch_float(call.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (can_be_wide(call, call.columns)) {
+      forward_typed<T, kWidth>(args, call, f);
+    } else {
+      forward_typed<T, 1>(args, call, f);
+    }
+  });
+}
+
+template <typename Functor>
+void backward(const KernelArgs& args, const EpilogueCall& call) {
+  if (call.rows * call.columns == 0) return;
+  const auto f = functor_of<Functor>(call.alpha);
+  dispatch_float(call.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (can_be_wide(call, call.rows * call.columns)) {
+      backward_typed<T, kWidth>(args, call, f);
+    } else {
+      backward_typed<T, 1>(args, call, f);
+    }
+  });
+}
+
+struct AddEntry {
+  std::map<std::string_view, Epilogue>& table;
+  template <typename Functor>
+  void operator()() const {
+    table[Functor::kName] = {forward<Functor>, backward<Functor>};
+  }
+};
+
+std::map<std::string_view, Epilogue> make_table() {
+  std::map<std::string_view, Epilogue> table;
+  table[""] = {forward<Identity>, backward<Identity>};
+  functors::for_each(AddEntry{table});
+  return table;
+}
+
+}  // namespace
+}  // namespace tr::cuda::epilogue
+
+namespace tr::cuda {
+
+const Epilogue* find_epilogue(std::string_view name) {
+  static const std::map<std::string_view, Epilogue> table = epilogue::make_table();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+}  // namespace tr::cuda

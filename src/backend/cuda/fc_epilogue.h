@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "backend/kernel.h"
+
+namespace tr::cuda {
+
+/// What follows a product [rows, columns] whose engine could not do it itself.
+struct EpilogueCall {
+  const float* product = nullptr;
+  const float* bias = nullptr;  // [columns], forward only; null: none
+  const void* gate = nullptr;   // [rows, columns] of `dtype`, backward only
+  void* result = nullptr;       // [rows, columns] of `dtype`; may be the product itself
+  DType dtype = DType::FP32;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  float alpha = 0;  // of the activation
+};
+
+/// One activation of the functor table.
+struct Epilogue {
+  /// result = f(product + bias)
+  void (*forward)(const KernelArgs&, const EpilogueCall&) = nullptr;
+  /// result = product * f'(gate)
+  void (*backward)(const KernelArgs&, const EpilogueCall&) = nullptr;
+};
+
+/// That of activation `name`, "" being the identity; null if the table has none.
+const Epilogue* find_epilogue(std::string_view name);
+
+/// sums[c] = sum over r of values[r, c], in an order that depends on the shape only.
+struct ColumnSums {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  DType dtype = DType::FP32;
+
+  std::int64_t workspace_bytes() const;
+  void run(const KernelArgs& args, const void* values, float* sums, std::byte* workspace) const;
+};
+
+}  // namespace tr::cuda

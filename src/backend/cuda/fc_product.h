@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/kernel.h"
+
+namespace tr::cuda {
+
+/// C = op(A) op(B), all row-major and without gaps: C [m, n]; A [m, k], or [k, m] if transposed; B
+/// [k, n], or [n, k] if transposed. Sums are fp32.
+struct ProductShape {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  DType dtype = DType::FP32;   // of A and B
+  DType result = DType::FP32;  // of C: FP32, or that of A and B
+
+  std::int64_t result_elements() const { return m * n; }
+};
+
+/// What a product may do beside multiplying, where its engine can.
+enum class Fused : std::uint8_t {
+  NONE,
+  BIAS,        // C[i, j] += vector[j]
+  RELU,        // C = max(C, 0)
+  BIAS_RELU,   // both, in this order
+  COLUMN_SUMS  // vector[i] = sum over k of op(A)[i, k]
+};
+
+/// Operands of one launch. `vector` is fp32, as `Fused` says, else unused.
+struct ProductOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  void* vector = nullptr;
+  std::byte* workspace = nullptr;
+};
+
+/// A product made ready for its shape. run() only enqueues; equal operands give equal bytes.
+class Product {
+ public:
+  virtual ~Product() = default;
+  virtual void run(const KernelArgs& args, const ProductOperands& operands) const = 0;
+};
+
+/// What computes products.
+struct ProductEngine {
+  std::string name;  // "cublaslt"
+  int priority = 0;
+  /// Empty: it may take the shape; else why not. Asks no device.
+  std::string (*refuse)(const ProductShape&) = nullptr;
+  std::int64_t (*workspace_bytes)(const ProductShape&) = nullptr;
+  /// For the current device; null if the engine has nothing for this shape and fusion there.
+  std::unique_ptr<Product> (*make)(const ProductShape&, Fused) = nullptr;
+};
+
+/// cuBLASLt by its own heuristics; takes no empty shapes.
+const ProductEngine& cublaslt_engine();
+/// Our own tiled kernel for every shape; Fused::NONE only.
+const ProductEngine& simt_engine();
+
+}  // namespace tr::cuda
