@@ -136,10 +136,10 @@ __device__ void make_image(const SampleState& state, const SharedLayout& layout,
   pixel::ImageView image{images, program.in, channels};
   int first = 0, turn = 1;
   for (;;) {
-    const std::int32_t end = pixel::stage_end(program, first);
-    const pixel::Extent extent = pixel::stage_extent(program, end);
-    if (end == num_steps) {
-      pixel::with_stage(program, state.drawn, first, end, image, [=](const auto& stage) {
+    const pixel::StageSteps steps = pixel::stage_at(program, first);
+    const pixel::Extent extent = pixel::stage_extent(program, steps);
+    if (steps.end == num_steps) {
+      pixel::with_stage(program, state.drawn, steps, image, [=](const auto& stage) {
         for_each_value(extent, channels, [&](int y, int x, int c, int i) {
           out[i] = pixel::is_erased(rect, y, x) ? T(0) : table[256 * c + stage(y, x, c)];
         });
@@ -147,14 +147,14 @@ __device__ void make_image(const SampleState& state, const SharedLayout& layout,
       return;
     }
     std::uint8_t* pixels = images + turn * layout.image_bytes;
-    pixel::with_stage(program, state.drawn, first, end, image, [=](const auto& stage) {
+    pixel::with_stage(program, state.drawn, steps, image, [=](const auto& stage) {
       for_each_value(extent, channels,
                      [&](int y, int x, int c, int i) { pixels[i] = std::uint8_t(stage(y, x, c)); });
     });
     __syncthreads();
     image = {pixels, extent, channels};
     turn = 1 - turn;
-    first = end;
+    first = steps.end;
   }
 }
 

@@ -109,31 +109,40 @@ TR_HOST_DEVICE inline bool moves_pixels(StepKind kind) {
   return kind == StepKind::PAD || kind == StepKind::CROP;
 }
 
-/// First step behind the stage that begins with step `first`.
-TR_HOST_DEVICE inline std::int32_t stage_end(const Program& program, std::int32_t first) {
-  if (first == program.num_steps) return first;
-  if (!moves_pixels(program.steps[first].kind)) return first + 1;
-  std::int32_t end = first + 1;
+/// Steps [first, end) of a program that make one stage.
+struct StageSteps {
+  std::int32_t first = 0, end = 0;
+};
+
+/// The stage that begins with step `first`; empty behind the last step.
+TR_HOST_DEVICE inline StageSteps stage_at(const Program& program, std::int32_t first) {
+  std::int32_t end = first < program.num_steps ? first + 1 : first;
+  if (first == end || !moves_pixels(program.steps[first].kind)) return {first, end};
   while (end < program.num_steps && moves_pixels(program.steps[end].kind)) ++end;
-  return end;
+  return {first, end};
 }
 
-/// Size of the result of the stage that ends before step `end`.
-TR_HOST_DEVICE inline Extent stage_extent(const Program& program, std::int32_t end) {
-  return end == 0 ? program.in : program.steps[end - 1].out;
+/// Size of the result of a stage.
+TR_HOST_DEVICE inline Extent stage_extent(const Program& program, const StageSteps& steps) {
+  return steps.end == 0 ? program.in : program.steps[steps.end - 1].out;
 }
 
-/// Calls visit(stage) with the stage of steps [first, end) on `source`.
+/// Calls visit(stage) with the stage of those steps on `source`; `drawn` has what each step of the
+/// program drew.
 template <typename Visit>
-TR_HOST_DEVICE void with_stage(const Program& program, const Drawn* drawn, std::int32_t first,
-                               std::int32_t end, const ImageView& source, const Visit& visit) {
-  const StepKind kind = first < end ? program.steps[first].kind : StepKind::PAD;
-  switch (kind) {
+TR_HOST_DEVICE void with_stage(const Program& program, const Drawn* drawn, const StageSteps& steps,
+                               const ImageView& source, const Visit& visit) {
+  const Step& step = program.steps[steps.first];
+  const bool copies = steps.first == steps.end;
+  if (copies || moves_pixels(step.kind)) {
+    return visit(MoveStage{program.steps, drawn, steps.first, steps.end, source});
+  }
+  switch (step.kind) {
     case StepKind::ROTATE:
-      return visit(RotateStage{drawn[first].rotation, program.steps[first].rotate.fill, source});
-    case StepKind::SCALE: return visit(ScaleStage{drawn[first].axes, source});
+      return visit(RotateStage{drawn[steps.first].rotation, step.rotate.fill, source});
+    case StepKind::SCALE: return visit(ScaleStage{drawn[steps.first].axes, source});
     case StepKind::PAD:
-    case StepKind::CROP: return visit(MoveStage{program.steps, drawn, first, end, source});
+    case StepKind::CROP: return;  // above
   }
 }
 

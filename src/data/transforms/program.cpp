@@ -117,11 +117,11 @@ void ProgramRunner::run_stages(const std::uint8_t* src, T* dst, const DrawAddres
   pixel::ImageView image{src, program_.in, channels};
   int first = 0, turn = 0;
   do {
-    const int end = pixel::stage_end(program_, first);
-    const bool last = end == program_.num_steps;
-    const pixel::Extent extent = pixel::stage_extent(program_, end);
+    const pixel::StageSteps steps = pixel::stage_at(program_, first);
+    const bool last = steps.end == program_.num_steps;
+    const pixel::Extent extent = pixel::stage_extent(program_, steps);
     std::uint8_t* pixels = buffers_[turn].data();
-    pixel::with_stage(program_, drawn_.data(), first, end, image, [&](const auto& stage) {
+    pixel::with_stage(program_, drawn_.data(), steps, image, [&](const auto& stage) {
       std::size_t i = 0;
       for (std::int32_t y = 0; y < extent.height; ++y) {
         for (std::int32_t x = 0; x < extent.width; ++x) {
@@ -139,7 +139,7 @@ void ProgramRunner::run_stages(const std::uint8_t* src, T* dst, const DrawAddres
     });
     image = {pixels, extent, channels};
     turn = 1 - turn;
-    first = end;
+    first = steps.end;
   } while (first < program_.num_steps);
 }
 

@@ -169,7 +169,7 @@ TEST(ProgramTest, KnowsTheLargestImageOnTheWay) {
   EXPECT_EQ(program.in_bytes(), 28 * 28 * 3);
   EXPECT_EQ(program.largest_bytes, 32 * 32 * 3);
   EXPECT_EQ(program.num_steps, 2);
-  EXPECT_EQ(pixel::stage_end(program, 0), 2);  // both only move pixels: one pass
+  EXPECT_EQ(pixel::stage_at(program, 0).end, 2);  // both only move pixels: one pass
 }
 
 TEST(ProgramTest, RefusesWhatItCannotRun) {
