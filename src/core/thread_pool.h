@@ -24,8 +24,10 @@ class TaskRef {
 };
 
 /// The compute threads of one device. The caller takes part as thread 0, so `num_threads` 1 starts
-/// none. Which task a thread takes is not fixed; results must depend on the task's number alone,
-/// and the number of tasks must not depend on num_threads (same bytes for any thread count).
+/// none. A thread begins with its own run of the tasks, [n t / T, n (t + 1) / T), so that equal
+/// jobs find their data in its caches, but who has finished helps the others: which task a thread
+/// takes is not fixed. Results must depend on the task's number alone, and the number of tasks must
+/// not depend on num_threads (same bytes for any thread count).
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);

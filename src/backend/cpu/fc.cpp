@@ -40,22 +40,20 @@ std::string refuse_operands(const MatmulEngine& engine, const KernelQuery& query
 /// x [M, K] W [O, K]: y = x W^T
 MatmulShape forward_shape(const KernelQuery& query) {
   const std::int64_t m = num_rows(query.in[0]);
-  return {m, query.in[1].shape[0], query.in[1].shape[1], false, true, query.in[0].dtype};
+  return {m, query.in[1].shape[0], query.in[1].shape[1], false, true, query.in[0].dtype, false};
 }
 /// dy [M, O] W [O, K]: dx = dy W
 MatmulShape dx_shape(const KernelQuery& query) {
   const std::int64_t m = num_rows(query.in[0]);
-  return {m, query.in[1].shape[1], query.in[1].shape[0], false, false, query.in[0].dtype};
+  return {m, query.in[1].shape[1], query.in[1].shape[0], false, false, query.in[0].dtype, false};
 }
 /// dy [M, O] x [M, K]: dW = dy^T x
 MatmulShape dweight_shape(const KernelQuery& query) {
   return {query.in[0].shape.back(), query.in[1].shape.back(), num_rows(query.in[0]), true, false,
-          query.in[0].dtype};
+          query.in[0].dtype,        /*cut_rows=*/true};
 }
 
-bool is_narrow(const TensorType& type) {
-  return type.dtype != DType::FP32;
-}
+bool is_narrow(const TensorType& type) { return type.dtype != DType::FP32; }
 
 /// Calls f(row start in the result, element offset, count) for each row of a tile, cut to
 /// kRowBlock.

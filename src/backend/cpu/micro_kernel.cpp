@@ -24,43 +24,47 @@ template <bool kPairs>
 
 // The library is built for AVX2; only these functions, called where the processor has it, use
 // AVX-512.
-template <bool kPairs, int R>
+template <bool kPairs, int R, int V>
 __attribute__((target("avx512f"))) void multiply(const MicroCall& call) {
-  const std::int64_t n = call.columns;
-  const auto mask0 = __mmask16(n >= kLanes ? 0xffff : (1u << n) - 1);
-  const auto mask1 = __mmask16(n >= 2 * kLanes ? 0xffff
-                               : n <= kLanes   ? 0
-                                               : (1u << (n - kLanes)) - 1);
-  __m512 sum[R][2];
+  __m512 sum[R][V];
 #pragma GCC unroll 14
   for (int r = 0; r < R; ++r) {
-    const float* row = call.c + r * call.ldc;
-    sum[r][0] = call.accumulate ? _mm512_maskz_loadu_ps(mask0, row) : _mm512_setzero_ps();
-    sum[r][1] = call.accumulate ? _mm512_maskz_loadu_ps(mask1, row + kLanes) : _mm512_setzero_ps();
+    for (int v = 0; v < V; ++v) {
+      sum[r][v] = call.sum != nullptr ? _mm512_load_ps(call.sum + r * kMicroColumns + v * kLanes)
+                                      : _mm512_setzero_ps();
+    }
   }
   const float* a = call.a;
   const float* b = call.b;
   for (std::int64_t k = 0; k < call.k; ++k, a += R, b += kMicroColumns) {
-    const __m512 b0 = _mm512_load_ps(b);
-    const __m512 b1 = _mm512_load_ps(b + kLanes);
+    __m512 columns[V];
+    for (int v = 0; v < V; ++v) columns[v] = _mm512_load_ps(b + v * kLanes);
 #pragma GCC unroll 14
     for (int r = 0; r < R; ++r) {
       const __m512 x = _mm512_set1_ps(a[r]);
-      add_product<kPairs>(sum[r][0], x, b0);
-      add_product<kPairs>(sum[r][1], x, b1);
+      for (int v = 0; v < V; ++v) add_product<kPairs>(sum[r][v], x, columns[v]);
     }
   }
+  if (call.columns == V * kLanes) {
+#pragma GCC unroll 14
+    for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < V; ++v) _mm512_storeu_ps(call.c + r * call.ldc + v * kLanes, sum[r][v]);
+    }
+    return;
+  }
+  const auto last = __mmask16((1u << (call.columns - (V - 1) * kLanes)) - 1);
 #pragma GCC unroll 14
   for (int r = 0; r < R; ++r) {
     float* row = call.c + r * call.ldc;
-    _mm512_mask_storeu_ps(row, mask0, sum[r][0]);
-    if (mask1 != 0) _mm512_mask_storeu_ps(row + kLanes, mask1, sum[r][1]);
+    for (int v = 0; v < V; ++v) {
+      _mm512_mask_storeu_ps(row + v * kLanes, v == V - 1 ? last : __mmask16(0xffff), sum[r][v]);
+    }
   }
 }
 
 template <bool kPairs, int... R>
 constexpr MicroKernels table(std::integer_sequence<int, R...>) {
-  return {nullptr, multiply<kPairs, R + 1>...};
+  return {{{nullptr, multiply<kPairs, R + 1, 1>...}, {nullptr, multiply<kPairs, R + 1, 2>...}}};
 }
 
 using Rows = std::make_integer_sequence<int, kMicroRows>;

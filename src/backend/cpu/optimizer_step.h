@@ -8,7 +8,7 @@
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/float_rows.h"
-#include "backend/cpu/partition.h"
+#include "backend/cpu/segment_shares.h"
 #include "backend/cpu/step_row.h"
 #include "graph/memory_plan.h"
 
@@ -111,16 +111,8 @@ void update_all(const KernelArgs& args, int num_moments, Update&& update) {
       }
     }
   };
-  const std::int64_t total = args.in_type(kWeights).shape.num_elements();
-  for_chunks(args.pool(), total, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-    auto segment = std::partition_point(segments.begin(), segments.end(), [&](const Segment& s) {
-      return s.begin + s.count <= begin;
-    });
-    for (; segment != segments.end() && segment->begin < end; ++segment) {
-      if (segment->frozen != 0) continue;
-      update_run(*segment, std::max(begin, segment->begin),
-                 std::min(end, segment->begin + segment->count));
-    }
+  for_shares(args.pool(), segments, [&](const Segment& segment, const Span& share) {
+    if (segment.frozen == 0) update_run(segment, share.begin, share.end);
   });
 }
 

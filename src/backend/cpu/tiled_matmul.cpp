@@ -14,8 +14,9 @@ TiledMatmul::TiledMatmul(const MatmulShape& shape, std::int64_t tile_rows,
       tiles_across_(ceil_div(shape.n, tile_columns_)) {}
 
 MatmulTile TiledMatmul::tile(std::int64_t index) const {
-  const std::int64_t row = index / tiles_across_ * tile_rows_;
-  const std::int64_t column = index % tiles_across_ * tile_columns_;
+  const bool rows = shape_.cut_rows;
+  const std::int64_t row = (rows ? index / tiles_across_ : index % tiles_down_) * tile_rows_;
+  const std::int64_t column = (rows ? index % tiles_across_ : index / tiles_down_) * tile_columns_;
   return {row, column, std::min(tile_rows_, shape_.m - row),
           std::min(tile_columns_, shape_.n - column)};
 }

@@ -18,6 +18,9 @@ struct MatmulShape {
   bool transpose_a = false;
   bool transpose_b = false;
   DType dtype = DType::FP32;  // of A and B as they are stored
+  /// What a task should have whole: columns of C (features of a layer's output) or rows (those of a
+  /// weight's gradient), so that a thread meets the same part of a weight in all its products.
+  bool cut_rows = false;
 
   std::int64_t lda() const { return transpose_a ? m : k; }
   std::int64_t ldb() const { return transpose_b ? k : n; }
@@ -32,7 +35,8 @@ struct MatmulTile {
 };
 
 /// A matrix product cut into tiles that run independently of each other, in any order, on any
-/// thread. The cut depends on the shape alone.
+/// thread. The cut depends on the shape alone. Tiles are numbered along the cut of
+/// MatmulShape::cut_rows: neighbours share rows, or columns.
 class TiledMatmul {
  public:
   virtual ~TiledMatmul() = default;
