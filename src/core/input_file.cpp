@@ -16,7 +16,8 @@ namespace tr {
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
   // Non-blocking, so that a pipe is refused below instead of waited for.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) throw_as<DataError>("{}: cannot be opened: {}", path_, std::strerror(errno));
+  if (descriptor_ < 0)
+    throw_as<UnreadableFile>("{}: cannot be opened: {}", path_, std::strerror(errno));
   struct stat info {};
   std::string fault;
   if (::fstat(descriptor_, &info) != 0) {
@@ -26,7 +27,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   }
   if (!fault.empty()) {
     ::close(descriptor_);
-    throw_as<DataError>("{}: cannot be read: {}", path_, fault);
+    throw_as<UnreadableFile>("{}: cannot be read: {}", path_, fault);
   }
   num_bytes_ = std::uint64_t(info.st_size);
 }
@@ -39,7 +40,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t got =
         ::pread(descriptor_, out.data() + done, out.size() - done, off_t(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_as<DataError>("{}: cannot be read: {}", path_, std::strerror(errno));
+    if (got < 0) throw_as<UnreadableFile>("{}: cannot be read: {}", path_, std::strerror(errno));
     if (got == 0) {
       throw_as<DataError>("{}: ends after {} bytes, expected {} more", path_, offset + done,
                           out.size() - done);

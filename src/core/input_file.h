@@ -7,12 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "renaissance/core/error.h"
+
 namespace tr {
+
+/// A file whose bytes cannot be had: missing, not permitted, a folder, a disk that fails. What is
+/// in it is not known, so it may be sound.
+class UnreadableFile : public DataError {
+ public:
+  using DataError::DataError;
+};
 
 /// A regular file opened for reading at any place; safe to read from several threads at once.
 class InputFile {
  public:
-  /// @throws DataError  the file is missing, unreadable or not a regular file.
+  /// @throws UnreadableFile  it is missing, not permitted or not a regular file.
   explicit InputFile(std::string path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -21,7 +30,8 @@ class InputFile {
   const std::string& path() const { return path_; }
   /// Size when it was opened.
   std::uint64_t num_bytes() const { return num_bytes_; }
-  /// Fills `out` from `offset` on. @throws DataError  the file ends before, or the disk fails.
+  /// Fills `out` from `offset` on. @throws DataError  the file ends before.
+  /// @throws UnreadableFile  the disk fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -11,6 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/check.h"
 #include "core/format.h"
+#include "core/input_file.h"
 #include "core/log.h"
 #include "core/sha256.h"
 #include "task/parse.h"
@@ -118,8 +119,8 @@ void CheckpointFolder::remove_leftovers() const {
   std::error_code failed;
   for (const auto& file : fs::directory_iterator(path_, failed)) {
     const std::string name = file.path().filename().string();
-    const bool ours = name.starts_with(kPrefix) || name.starts_with("best") ||
-                      name.starts_with(".probe");
+    const bool ours =
+        name.starts_with(kPrefix) || name.starts_with("best") || name.starts_with(".probe");
     if (!ours || !name.ends_with(".tmp")) continue;
     std::error_code kept;
     if (fs::remove(file.path(), kept)) log_info("{}: an unfinished file is removed", name);
@@ -180,6 +181,12 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(const std::strin
     try {
       return Found{entry.path, entry.step,
                    Checkpoint::from_file(load_safetensors(entry.path), entry.path)};
+    } catch (const UnreadableFile& error) {
+      // Its state may be sound and newer than the one before: not to be passed over in silence.
+      throw_as<DataError>(
+          "{}; it is the newest checkpoint of {}: make it readable, or move it away "
+          "to continue from the one before",
+          error.what(), path);
     } catch (const DataError& error) {
       log_warning("{}; trying the one before", error.what());
     }

@@ -50,7 +50,8 @@ class CheckpointFolder {
     Checkpoint checkpoint;
   };
   /// The newest sound checkpoint; damaged ones are logged and passed over. A folder that does not
-  /// exist has none. @throws DataError  the folder cannot be read.
+  /// exist has none. @throws DataError  the folder, or a file that may be the newest sound one,
+  /// cannot be read (permissions, the disk).
   /// @throws Unsupported  the newest one has a newer format.
   static std::optional<Found> newest(const std::string& path);
 

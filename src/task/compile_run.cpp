@@ -13,6 +13,7 @@
 #include "data/sampler.h"
 #include "renaissance/data/datasets.h"
 #include "task/compiled_run.h"
+#include "task/sample_check.h"
 
 namespace tr {
 
@@ -111,54 +112,6 @@ DatasetPair open_data(const Config& config) {
   return open_dataset(data.dataset_name, data.dataset_path, {.download = data.download});
 }
 
-/// Labels of a set in memory come from the user: each one must be a class of the model.
-void check_labels(const Dataset& set, std::int64_t num_classes, const char* split) {
-  const std::vector<Field> fields = set.fields();
-  std::vector<std::vector<std::byte>> bytes(fields.size());
-  std::vector<std::byte*> pointers;
-  int label = -1;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    bytes[i].resize(std::size_t(bytes_of(fields[i].type)));
-    pointers.push_back(bytes[i].data());
-    const bool integer =
-        fields[i].type.dtype == DType::INT32 || fields[i].type.dtype == DType::INT64;
-    if (fields[i].name == "label" && integer) label = int(i);
-  }
-  if (label < 0 || fields[std::size_t(label)].type.shape.rank() != 0) return;
-  const bool wide = fields[std::size_t(label)].type.dtype == DType::INT64;
-  for (std::int64_t k = 0; k < set.num_samples(); ++k) {
-    set.read(k, pointers);
-    std::int64_t value = 0;
-    if (wide) {
-      value = *reinterpret_cast<const std::int64_t*>(pointers[std::size_t(label)]);
-    } else {
-      value = *reinterpret_cast<const std::int32_t*>(pointers[std::size_t(label)]);
-    }
-    TR_CHECK(value >= 0 && value < num_classes,
-             "label of sample {} of the {} set is {}, expected 0 to {} (the model has {} outputs)",
-             k, split, value, num_classes - 1, num_classes);
-  }
-}
-
-void check_classes(const CompiledRun& run) {
-  if (!run.classification) return;
-  const ArchPlan& arch = run.compiled.arch;
-  std::int64_t outputs = 0;
-  for (const ArchLayer& layer : arch.layers) {
-    for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
-      if (layer.outputs[i] == arch.outputs.front()) outputs = layer.types[i].shape.back();
-    }
-  }
-  if (outputs == 0) return;  // the model's output is one of its inputs
-  for (const auto& [set, split] :
-       {std::pair(run.data.train, "training"), std::pair(run.data.val, "validation")}) {
-    if (!set) continue;
-    TR_CHECK(set->num_classes() <= outputs, "the model has {} outputs, the {} set has {} classes",
-             outputs, split, set->num_classes());
-    if (set->num_classes() == 0 || set->name() == "memory") check_labels(*set, outputs, split);
-  }
-}
-
 void announce(const CompiledRun& run) {
   if (!run.device.announcement.empty()) log_info("{}", run.device.announcement);
   for (const std::string& note : ineffective_options(run.config, run.device.kind)) {
@@ -255,7 +208,7 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.variants = run.variants.keys();
   run.classification = compile_request.loss.classification;
   run.compiled = compile(compile_request, *oracle);
-  check_classes(run);
+  check_samples(run);
 
   const auto steps_of = [](std::int64_t samples, std::int64_t batch, bool drop) {
     return drop ? samples / batch : (samples + batch - 1) / batch;

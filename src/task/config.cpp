@@ -144,36 +144,4 @@ void PreprocessorSetting::commit() const {
   }
 }
 
-std::vector<std::string> ineffective_options(const Config& config, DeviceKind device) {
-  std::vector<std::string> notes;
-  const auto note = [&](bool set, std::string text) {
-    if (set) notes.push_back(std::move(text));
-  };
-  const GlobalSetting::Values& global = config.global.values();
-  const PreprocessorSetting::Values& data = config.preprocessor.values();
-  const Optimizer& optimizer = config.train.optimizer;
-  const Scheduler& scheduler = config.train.scheduler;
-  const bool cpu = device == DeviceKind::CPU;
-  note(global.tf32 && cpu, "use_tf32: the CPU has no TF32, products are fp32");
-  note(!global.deterministic && cpu, "deterministic=false: every CPU kernel is deterministic");
-  note(data.cpu_binding, "cpu_binding: threads are left to the system's scheduler");
-  note(data.fully && data.dataset_name != "imagenet", "fully_mode: this set always lies in memory");
-  note(optimizer.kind != Optimizer::Kind::SGD && optimizer.momentum != 0,
-       fmt::format("momentum={}: {} takes beta1 and beta2", optimizer.momentum,
-                   name_of(optimizer.kind)));
-  note(optimizer.kind != Optimizer::Kind::SGD && optimizer.nesterov,
-       fmt::format("nesterov: {} has no momentum", name_of(optimizer.kind)));
-  note(optimizer.kind != Optimizer::Kind::SGD && optimizer.decoupled_weight_decay,
-       fmt::format("decoupled_weight_decay: it is sgd's, {} decides by itself",
-                   name_of(optimizer.kind)));
-  note(optimizer.kind == Optimizer::Kind::SGD &&
-           (optimizer.beta1 != 0.9 || optimizer.beta2 != 0.999),
-       "beta1, beta2: sgd has momentum");
-  note(scheduler.kind == Scheduler::Kind::CONSTANT && scheduler.eta_min != 0,
-       fmt::format("eta_min={}: the schedule is constant", scheduler.eta_min));
-  note(!global.low_dtype && config.train.loss_scale_growth != 0,
-       "loss_scale_growth: without amp=fp16 gradients are not scaled");
-  return notes;
-}
-
 }  // namespace tr

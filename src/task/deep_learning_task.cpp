@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "renaissance/task/deep_learning_task.h"
 
+#include <atomic>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@ struct DeepLearningTask::Impl {
   std::vector<KeyValue> assignments;
   std::unique_ptr<Trainer> trainer;
   double compile_ms = 0;
+  std::atomic<bool> cancel{false};  // of the run under way or the next one
 
   void planning(const char* call) const {
     TR_CHECK(!trainer, "{} is called after compile(), expected before it", call);
@@ -239,7 +241,7 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
 }
 
 TrainingResult DeepLearningTask::run() {
-  return impl_->compiled("run").run(*this, impl_->callbacks);
+  return impl_->compiled("run").run(*this, impl_->callbacks, impl_->cancel);
 }
 EvalResult DeepLearningTask::evaluate() { return impl_->compiled("evaluate").evaluate(); }
 Tensor DeepLearningTask::predict(const Tensor& batch) {
@@ -259,7 +261,7 @@ void DeepLearningTask::save_weights(const std::string& path, WeightKind kind) co
   save_safetensors(path, {state.weights(kind), {}});
 }
 
-void DeepLearningTask::cancel() { impl_->compiled("cancel").cancel(); }
+void DeepLearningTask::cancel() { impl_->cancel = true; }
 Phase DeepLearningTask::phase() const { return impl_->trainer ? Phase::COMPILED : Phase::PLANNING; }
 
 std::string DeepLearningTask::config_json() const {

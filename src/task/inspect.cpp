@@ -1,52 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task shows of itself: predictions, single tensors, the first one that is not finite.
+// What a task shows of itself: predictions and single tensors.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/check.h"
 #include "core/format.h"
-#include "graph/step_tables.h"
 #include "task/trainer.h"
 
 namespace tr {
-
-namespace {
-
-bool all_finite(const Tensor& tensor) {
-  if (!is_floating(tensor.dtype())) return true;
-  const Tensor values = tensor.to(DType::FP32);
-  const auto span = values.values<float>();
-  return std::all_of(span.begin(), span.end(), [](float v) { return std::isfinite(v); });
-}
-
-std::int64_t num_not_finite(const Tensor& tensor) {
-  const Tensor values = tensor.to(DType::FP32);
-  const auto span = values.values<float>();
-  return std::count_if(span.begin(), span.end(), [](float v) { return !std::isfinite(v); });
-}
-
-/// Puts the counters to the last step's rows and draws, and back, whatever is thrown meanwhile.
-class LastStep {
- public:
-  LastStep(std::int64_t* counters, int micro_batches)
-      : counters_(counters), row_(counters[kCounterRow]), step_(counters[kCounterStep]) {
-    counters_[kCounterRow] = row_ - micro_batches;
-    counters_[kCounterStep] = step_ - 1;
-  }
-  ~LastStep() {
-    counters_[kCounterRow] = row_;
-    counters_[kCounterStep] = step_;
-  }
-  LastStep(const LastStep&) = delete;
-  LastStep& operator=(const LastStep&) = delete;
-
- private:
-  std::int64_t* counters_;
-  std::int64_t row_, step_;
-};
-
-}  // namespace
 
 Tensor Trainer::predict(const Tensor& batch) {
   TR_CHECK(run_.compiled.arch.inputs.size() == 1, "predict: the model has {} inputs, expected 1",
@@ -75,8 +36,9 @@ Tensor Trainer::predict(const Tensor& batch) {
                 count * in_bytes);
     executor.bind_input(field, part.raw());
     executor.run(variant);
-    std::memcpy(static_cast<std::byte*>(result.raw()) + std::size_t(first) * out_bytes,
-                executor.persistent("output"), count * out_bytes);
+    executor.read(executor.place("output"),
+                  static_cast<std::byte*>(result.raw()) + std::size_t(first) * out_bytes,
+                  std::int64_t(count * out_bytes));
   }
   return result;
 }
@@ -111,29 +73,6 @@ Tensor Trainer::predict_images(const Tensor& images) {
   return predict(all);
 }
 
-void Trainer::with_last_batch(const std::function<void(int variant)>& body) {
-  TR_CHECK(progress_.total_steps > 0, "no training step has been run yet");
-  // The position of the step before the stream's next one.
-  std::int64_t phase = progress_.phase, step = progress_.step;
-  if (step == 0) {
-    do {
-      --phase;
-    } while (run_.phases[std::size_t(phase)].split != data::Split::TRAIN);
-    step = run_.train_steps;
-  }
-  data::LoaderConfig config = run_.loader_config(0);
-  const data::StreamPhase only = run_.phases[std::size_t(phase)];
-  data::Loader loader(
-      config, [only](std::int64_t i) { return i == 0 ? std::optional(only) : std::nullopt; }, 0,
-      step - 1);
-  const data::Batch* batch = loader.next();
-  TR_ASSERT(batch);
-  Rank& rank = *ranks_.front();
-  const LastStep again(state().persistent<std::int64_t>("counters"), run_.batches.accumulate_steps);
-  rank.bind(*batch);
-  body(run_.variants.train(0, batch->size));
-}
-
 Tensor Trainer::fetch(const std::string& name) {
   const auto& params = run_.compiled.arch.params;
   const bool average = name.starts_with("ema/");
@@ -143,48 +82,14 @@ Tensor Trainer::fetch(const std::string& name) {
   if (is_param) return state().weight(plain, average ? WeightKind::EMA : WeightKind::CURRENT);
   if (const auto found = state().persistent_tensors().find(name);
       found != state().persistent_tensors().end()) {
-    Tensor copy(found->second->type.shape, found->second->type.dtype);
-    std::memcpy(copy.raw(), state().persistent<std::byte>(name), copy.num_bytes());
-    return copy;
+    return state().copy_of(name);
   }
   Tensor result;
-  with_last_batch([&](int variant) { result = ranks_.front()->executor().fetch(variant, name); });
-  return result;
-}
-
-std::string Trainer::find_nan() {
-  std::string found;
-  with_last_batch([&](int variant) {
-    Executor& executor = ranks_.front()->executor();
-    const LoweredGraph& graph =
-        run_.compiled.lowered[std::size_t(run_.compiled.atlas.whole(variant))];
-    const auto check = [&](TensorId id, const std::string& what) {
-      const LoweredTensor& tensor = graph.tensor(id);
-      if (!found.empty() || !is_floating(tensor.type.dtype)) return;
-      const Tensor value = executor.fetch(variant, tensor.name);
-      if (all_finite(value)) return;
-      found = fmt::format("{} ({} of {} elements of \"{}\" {})", what, num_not_finite(value),
-                          value.num_elements(), tensor.name, tensor.type);
-    };
-    for (TensorId id = 0; id < TensorId(graph.tensors.size()); ++id) {
-      const LoweredTensor& tensor = graph.tensor(id);
-      const bool owner = tensor.view_of == kNoTensor;
-      if (tensor.role == Role::INPUT && owner)
-        check(id, fmt::format("the data's field \"{}\"", tensor.name));
-      if (tensor.role == Role::WEIGHT && tensor.range_role < 0) check(id, "a parameter");
-    }
-    for (const LoweredNode& node : graph.nodes) {
-      if (node.label == GraphId::ACCUMULATE || node.label == GraphId::COMM ||
-          node.label >= GraphId::CHECK)
-        break;
-      for (const TensorId id : node.outputs) {
-        if (id == kNoTensor) continue;
-        check(id, fmt::format("layer \"{}\" ({}){}", node.layer, node.op,
-                              node.where.empty() ? "" : ", built at " + node.where.str()));
-      }
-    }
+  replay(last_step(), 0, [&](Executor& executor, int variant) {
+    result = executor.fetch(variant, name);
+    return false;  // the first micro-batch
   });
-  return found;
+  return result;
 }
 
 }  // namespace tr

@@ -10,6 +10,7 @@
 #include "algo/schedule.h"
 #include "core/check.h"
 #include "graph/step_tables.h"
+#include "task/sample_check.h"
 
 namespace tr {
 
@@ -27,18 +28,7 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   executor_ = make_executor(run.device.kind, run.compiled,
                             {.num_threads = global.threads, .communicator = communicator_.get()});
   state_ = std::make_unique<ModelState>(run.compiled, *executor_);
-  const auto field_tensors = [&] {
-    std::map<std::string, std::int64_t> bytes;  // largest batch of each field that some graph reads
-    for (const LoweredGraph& graph : run.compiled.lowered) {
-      for (const LoweredTensor& tensor : graph.tensors) {
-        const bool owner = tensor.view_of == kNoTensor;
-        if (tensor.role == Role::INPUT && owner)
-          bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);
-      }
-    }
-    return bytes;
-  }();
-  for (const auto& [field, bytes] : field_tensors) {
+  for (const auto& [field, bytes] : input_fields(run.compiled)) {
     fields_.push_back(field);
     zeros_[field].resize(std::size_t(bytes));
   }
@@ -46,16 +36,16 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   if (find("step_floats")) {
     const TensorType& type = state_->persistent_tensors().at("step_floats")->type;
     capacity_ = type.shape[0];
-    table_columns_ = int(type.shape[1]);
-    step_floats_ = state_->persistent<float>("step_floats");
-    step_ints_ = find("step_ints") ? state_->persistent<std::int64_t>("step_ints") : nullptr;
-    results_ = state_->persistent<float>("results");
-    counters_ = state_->persistent<std::int64_t>("counters");
+    row_floats_.resize(std::size_t(type.shape[1]));
+    step_floats_ = executor_->place("step_floats");
+    if (find("step_ints")) step_ints_ = executor_->place("step_ints");
+    results_ = executor_->place("results");
+    counters_ = executor_->place("counters");
   }
   if (find("eval_results")) {
     capacity_ = state_->persistent_tensors().at("eval_results")->type.shape[0];
-    eval_results_ = state_->persistent<float>("eval_results");
-    eval_counters_ = state_->persistent<std::int64_t>("eval_counters");
+    eval_results_ = executor_->place("eval_results");
+    eval_counters_ = executor_->place("eval_counters");
   }
 }
 
@@ -76,8 +66,15 @@ void Rank::open_stream(std::int64_t phase, std::int64_t step) {
 void Rank::close_stream() { loader_.reset(); }
 
 void Rank::sync_rows() {
-  if (counters_) row_ = counters_[kCounterRow];
-  if (eval_counters_) eval_row_ = eval_counters_[kCounterRow];
+  row_ = counter(counters_, kCounterRow);
+  eval_row_ = counter(eval_counters_, kCounterRow);
+}
+
+std::int64_t Rank::counter(std::int64_t table, CounterIndex index) const {
+  std::int64_t value = 0;
+  const auto at = std::int64_t(sizeof value) * index;
+  if (table >= 0) executor_->read(table + at, &value, sizeof value);
+  return value;
 }
 
 double Rank::fill_row(const data::Batch& batch) {
@@ -86,18 +83,20 @@ double Rank::fill_row(const data::Batch& batch) {
       lr_at(run_.config.train.scheduler, batch.phase.epoch * run_.train_steps + batch.step,
             run_.train_steps, run_.config.train.total_epochs);
   const Optimizer& optimizer = run_.config.train.optimizer;
-  float* floats = step_floats_ + row * table_columns_;
-  floats[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
-  for (int column = kFloatHeader; column < table_columns_; column += kGroupColumns) {
-    floats[column + kGroupLr] = float(rate);
-    floats[column + kGroupDecay] = float(optimizer.weight_decay);
-    floats[column + kGroupMomentum] = float(optimizer.momentum);
+  row_floats_[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
+  for (std::size_t c = kFloatHeader; c < row_floats_.size(); c += kGroupColumns) {
+    row_floats_[c + kGroupLr] = float(rate);
+    row_floats_[c + kGroupDecay] = float(optimizer.weight_decay);
+    row_floats_[c + kGroupMomentum] = float(optimizer.momentum);
   }
-  if (step_ints_) {
-    std::int64_t* ints = step_ints_ + row * kStepInts;
+  const auto bytes = std::int64_t(row_floats_.size() * sizeof(float));
+  executor_->write(step_floats_ + row * bytes, row_floats_.data(), bytes);
+  if (step_ints_ >= 0) {
+    std::array<std::int64_t, kStepInts> ints{};
     ints[kIntSampleOffset] = batch.sample_offset;
     ints[kIntEpoch] = batch.phase.epoch;
     ints[kIntSeed] = std::int64_t(run_.config.global.values().seed);
+    executor_->write(step_ints_ + row * std::int64_t(sizeof ints), ints.data(), sizeof ints);
   }
   return rate;
 }
@@ -116,7 +115,14 @@ void Rank::bind(const data::Batch& batch) {
   }
 }
 
-Totals Rank::read_result(const float* row, const data::Batch& batch) const {
+Rank::ResultRow Rank::result_row(std::int64_t table, std::int64_t row) const {
+  ResultRow values{};
+  const auto bytes = std::int64_t(sizeof values);
+  executor_->read(table + row % capacity_ * bytes, values.data(), bytes);
+  return values;
+}
+
+Totals Rank::totals_of(const ResultRow& row, const data::Batch& batch) const {
   if (batch.size == 0) return {};
   return {.loss_sum = double(row[kResultLossSum]),
           .samples = batch.size,
@@ -133,14 +139,14 @@ StepOutcome Rank::train_step(bool stop) {
     mine.lr = fill_row(*batch);
     bind(*batch);
     executor_->run(variant);
-    const std::int64_t row = row_++ % capacity_;
-    const float* result = results_ + row * kResultColumns;
-    mine.totals.add(read_result(result, *batch));
+    const ResultRow result = result_row(results_, row_++);
+    mine.totals.add(totals_of(result, *batch));
     mine.skipped = result[kResultFoundInf] != 0;
     mine.grad_norm = result[kResultGradNorm];
     mine.loss_scale = result[kResultLossScale];
     loader_->release(*batch);
   }
+  if (mine.skipped) mine.skipped_in_row = counter(counters_, kCounterSkippedInRow);
   return gather(mine, stop);
 }
 
@@ -164,8 +170,7 @@ Totals Rank::eval_step(data::Loader& loader) {
   const int variant = run_.variants.eval(batch->size);
   bind(*batch);
   executor_->run(variant);
-  const std::int64_t row = eval_row_++ % capacity_;
-  const Totals totals = read_result(eval_results_ + row * kResultColumns, *batch);
+  const Totals totals = totals_of(result_row(eval_results_, eval_row_++), *batch);
   loader.release(*batch);
   return totals;
 }

@@ -13,6 +13,7 @@
 #include "backend/executor.h"
 #include "data/loader.h"
 #include "device/communicator.h"
+#include "graph/step_tables.h"
 #include "task/compiled_run.h"
 #include "task/model_state.h"
 
@@ -35,7 +36,8 @@ struct StepOutcome {
   double lr = 0;
   float grad_norm = 0;
   float loss_scale = 1;
-  bool stop = false;  // rank 0 asked all ranks to stop after this step
+  std::int64_t skipped_in_row = 0;  // this one included
+  bool stop = false;                // rank 0 asked all ranks to stop after this step
 };
 
 /// Where the ranks of one process put their part of a step for the others to add. Double-buffered
@@ -85,7 +87,11 @@ class Rank {
   /// The step table's row of this micro-batch; returns the learning rate.
   double fill_row(const data::Batch& batch);
 
-  Totals read_result(const float* row, const data::Batch& batch) const;
+  /// One of the counters at `table`; 0 if the graphs have none.
+  std::int64_t counter(std::int64_t table, CounterIndex index) const;
+  using ResultRow = std::array<float, kResultColumns>;
+  ResultRow result_row(std::int64_t table, std::int64_t row) const;
+  Totals totals_of(const ResultRow& row, const data::Batch& batch) const;
   StepOutcome gather(StepOutcome mine, bool stop);
 
   const CompiledRun& run_;
@@ -99,14 +105,11 @@ class Rank {
   std::map<std::string, std::vector<std::byte>>
       zeros_;  // for steps in which this rank has no sample
 
-  float* step_floats_ = nullptr;
-  std::int64_t* step_ints_ = nullptr;
-  const float* results_ = nullptr;
-  const float* eval_results_ = nullptr;
-  const std::int64_t* counters_ = nullptr;
-  const std::int64_t* eval_counters_ = nullptr;
+  // Places in the arena; -1: the graphs have none.
+  std::int64_t step_floats_ = -1, step_ints_ = -1, results_ = -1, eval_results_ = -1;
+  std::int64_t counters_ = -1, eval_counters_ = -1;
+  std::vector<float> row_floats_;  // the row being filled
   std::int64_t row_ = 0, eval_row_ = 0, step_parity_ = 0;
-  int table_columns_ = 0;
   std::int64_t capacity_ = 1;
 };
 

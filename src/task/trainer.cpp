@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -21,8 +20,6 @@
 namespace tr {
 
 namespace {
-
-constexpr std::int64_t kMaxSkippedInRow = 20;  // steps, at loss scale 1
 
 std::vector<std::unique_ptr<Communicator>> make_communicators(int world_size) {
   if (world_size > 1) return dist::make_local(world_size);
@@ -116,20 +113,24 @@ std::int64_t Trainer::arena_bytes() const {
 }
 
 bool Trainer::stop_requested() const {
-  return cancel_.load(std::memory_order_relaxed) || (folder_ && SignalGuard::received() != 0);
+  return cancel_->load(std::memory_order_relaxed) || (folder_ && SignalGuard::received() != 0);
 }
 
-TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks) {
+TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
+                            std::atomic<bool>& cancel) {
   TR_CHECK(run_.data.train, "run: the task was compiled without a training set");
   TR_CHECK(!broken_, "run: a former run of this task ended with an error; make a new task");
   const Stopwatch total;
-  if (progress_.finished) return make_result(total.seconds());
+  if (progress_.finished) {
+    cancel = false;
+    return make_result(total.seconds());
+  }
   std::optional<FolderLock> lock;
   if (folder_) lock.emplace(folder_->path());
   const SignalGuard guard(folder_.has_value());
-  cancel_ = false;
-  interrupted_ = false;
-  broken_ = true;  // until the loop ends well
+  cancel_ = &cancel;
+  interrupted_ = stop_requested();  // before the first step
+  broken_ = true;                   // until the loop ends well
   task_ = &task;
   callbacks_ = &callbacks;
   for (auto& rank : ranks_) rank->open_stream(progress_.phase, progress_.step);
@@ -153,6 +154,7 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks) 
   meter_.reset();
   for (auto& rank : ranks_) rank->close_stream();
   broken_ = false;
+  cancel = false;
   const TrainingResult result = make_result(total.seconds());
   log_.result(result);
   return result;
@@ -162,17 +164,7 @@ void Trainer::train_phase() {
   meter_->begin_epoch(progress_.epoch.epoch, progress_.step);
   ranks_.front()->loader_stats();  // from here on
   const Stopwatch watch;
-  const std::int64_t first = progress_.step;
-  const bool alone = ranks_.size() == 1;
-  for_each_rank(ranks_, [&](Rank& rank) {
-    const bool lead = rank.index() == 0;
-    for (std::int64_t step = first; step < run_.train_steps; ++step) {
-      if (alone && stop_requested()) break;
-      const StepOutcome outcome = rank.train_step(lead && stop_requested());
-      if (lead) after_step(step, outcome);
-      if (outcome.stop) break;
-    }
-  });
+  while (const auto suspect = run_steps()) judge_skipped_step(*suspect);
   progress_.train_seconds += watch.seconds();
   progress_.epoch.data_wait_ms += ranks_.front()->loader_stats().wait_ms;
   if (progress_.step < run_.train_steps) {
@@ -180,12 +172,32 @@ void Trainer::train_phase() {
     return;
   }
   // At a higher loss scale the skips may be those of its fall to where the gradients fit.
-  const bool at_lowest_scale = *state().persistent<float>("loss_scale") <= 1;
+  const bool at_lowest_scale = state().first_of<float>("loss_scale") <= 1;
   if (progress_.epoch_totals.samples == 0 && at_lowest_scale) {
-    fail_not_finite(fmt::format("all {} steps of epoch {} were skipped", run_.train_steps,
-                                progress_.epoch.epoch));
+    fail_not_finite(fmt::format("all {} steps of epoch {} were skipped, at loss scale 1 now",
+                                run_.train_steps, progress_.epoch.epoch));
   }
   end_training_of_epoch();
+}
+
+std::optional<StepOutcome> Trainer::run_steps() {
+  const std::int64_t first = progress_.step;
+  const bool alone = ranks_.size() == 1;
+  std::optional<StepOutcome> suspect;
+  for_each_rank(ranks_, [&](Rank& rank) {
+    const bool lead = rank.index() == 0;
+    for (std::int64_t step = first; step < run_.train_steps; ++step) {
+      if (alone && stop_requested()) break;
+      const StepOutcome outcome = rank.train_step(lead && stop_requested());
+      if (lead) after_step(step, outcome);
+      if (is_suspect(outcome)) {
+        if (lead) suspect = outcome;
+        break;
+      }
+      if (outcome.stop) break;
+    }
+  });
+  return suspect;
 }
 
 void Trainer::end_training_of_epoch() {
@@ -214,7 +226,6 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
   progress_.train_images += outcome.totals.samples;
   if (outcome.skipped) {
     ++progress_.epoch.skipped_steps;
-    refuse_endless_skipping(outcome);
   } else {
     progress_.epoch_totals.add(outcome.totals);
   }
@@ -230,23 +241,9 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
     write_checkpoint(false);
 }
 
-void Trainer::refuse_endless_skipping(const StepOutcome& outcome) {
-  if (outcome.loss_scale > 1) return;
-  const std::int64_t in_row = state().persistent<std::int64_t>("counters")[kCounterSkippedInRow];
-  if (in_row < kMaxSkippedInRow) return;
-  fail_not_finite(fmt::format("{} steps in a row were skipped at loss scale 1 (epoch {}, step {})",
-                              in_row, progress_.epoch.epoch, progress_.step));
-}
-
-void Trainer::fail_not_finite(const std::string& what) {
-  // The steps changed nothing, so the last batch shows the fault again.
-  const std::string where = ranks_.size() == 1 ? find_nan() : "";
-  throw_as<InvalidArgument>("{}: the gradient is not finite{}{}", what,
-                            where.empty() ? "" : "; first not finite: ", where);
-}
-
 EvalResult Trainer::evaluate_streams(bool own_loader) {
   std::vector<Totals> parts(ranks_.size());
+  std::vector<std::int64_t> bad_steps(ranks_.size(), -1);  // the first one of each rank
   for_each_rank(ranks_, [&](Rank& rank) {
     std::unique_ptr<data::Loader> own;
     if (own_loader) {
@@ -259,7 +256,10 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
     }
     for (std::int64_t step = 0; step < run_.val_steps; ++step) {
       if (!own_loader && stop_requested()) break;
-      parts[std::size_t(rank.index())].add(own ? rank.eval_step(*own) : rank.eval_step());
+      const Totals part = own ? rank.eval_step(*own) : rank.eval_step();
+      parts[std::size_t(rank.index())].add(part);
+      std::int64_t& bad = bad_steps[std::size_t(rank.index())];
+      if (!std::isfinite(part.loss_sum) && bad < 0) bad = step;
     }
   });
   EvalResult result;
@@ -276,16 +276,17 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
     result.top1 = top1 / samples;
     result.top5 = top5 / samples;
   }
+  std::erase(bad_steps, -1);
+  if (!bad_steps.empty()) {
+    const std::int64_t first = *std::min_element(bad_steps.begin(), bad_steps.end());
+    judge_validation(result, {{data::Split::VAL, 0}, first});
+  }
   return result;
 }
 
 void Trainer::validate_phase() {
   meter_->begin_validation();
   const EvalResult result = evaluate_streams(false);
-  if (!std::isfinite(result.loss)) {
-    log_warning("the validation loss of epoch {} is {}: some output or sample is not finite",
-                progress_.epoch.epoch, result.loss);
-  }
   if (result.num_samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
     interrupted_ = true;
     return;

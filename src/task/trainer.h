@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,19 +18,25 @@
 
 namespace tr {
 
+/// A step of the run.
+struct StepPlace {
+  data::StreamPhase phase;
+  std::int64_t step = 0;
+};
+
 /// Runs a compiled training: ranks, epochs, checkpoints, records. Owned by a DeepLearningTask.
 class Trainer {
  public:
   /// Takes all memory, sets first weights, and continues from `resumed` if there is one.
   Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed);
 
-  TrainingResult run(DeepLearningTask& task, const Callbacks& callbacks);
+  /// `cancel` ends the run when it is or becomes true; it is false afterwards.
+  TrainingResult run(DeepLearningTask& task, const Callbacks& callbacks, std::atomic<bool>& cancel);
   EvalResult evaluate();
   Tensor predict(const Tensor& batch);
   Tensor predict_images(const Tensor& images);
   Tensor fetch(const std::string& name);
   std::string find_nan();
-  void cancel() { cancel_ = true; }
 
   const CompiledRun& compiled() const { return run_; }
   ModelState& state() { return ranks_.front()->state(); }
@@ -41,8 +48,9 @@ class Trainer {
   void train_phase();
   void end_training_of_epoch();
   void after_step(std::int64_t step, const StepOutcome& outcome);
-  void refuse_endless_skipping(const StepOutcome& outcome);
-  [[noreturn]] void fail_not_finite(const std::string& what);
+  /// Steps up to the phase's end or a wish to stop. Returns the last one's outcome if it is to be
+  /// looked at first.
+  std::optional<StepOutcome> run_steps();
   void validate_phase();
   void end_epoch();
   bool is_new_best(const EpochRecord& record);
@@ -51,8 +59,25 @@ class Trainer {
   /// One pass over the validation set; with own_loader not by run()'s stream.
   EvalResult evaluate_streams(bool own_loader);
   TrainingResult make_result(double seconds);
-  /// Feeds the last training batch again, and calls `body` with its variant.
-  void with_last_batch(const std::function<void(int variant)>& body);
+
+  // Faults (find_fault.cpp).
+  StepPlace last_step() const;
+  /// False: the next micro-batch is of no interest.
+  using ReplayBody = std::function<bool(Executor& executor, int variant)>;
+  /// Feeds the last training step, or any one of validation, to a rank again: binds each of its
+  /// micro-batches and calls `body` instead of running it.
+  void replay(const StepPlace& place, int rank, const ReplayBody& body);
+  /// The first sample of the step, over all ranks, with a value that is not finite; empty if none.
+  std::string bad_input(const StepPlace& place);
+  /// The same, or the first parameter or layer; empty if all are finite.
+  std::string find_fault(const StepPlace& place);
+  /// True if a skipped step is no matter of the loss scale; alike on all ranks.
+  bool is_suspect(const StepOutcome& outcome) const;
+  /// Throws unless the last step, a suspect one, is a loss scale's overflow after all.
+  void judge_skipped_step(const StepOutcome& outcome);
+  [[noreturn]] void fail_not_finite(const std::string& what);
+  /// A validation whose loss is not finite: throws if a sample is at fault, else warns.
+  void judge_validation(const EvalResult& result, const StepPlace& place);
 
   CompiledRun run_;
   StepBoard board_;
@@ -62,7 +87,6 @@ class Trainer {
   std::optional<CheckpointFolder> folder_;
   std::string last_checkpoint_;
   MetricsLog log_;
-  std::atomic<bool> cancel_{false};
   bool broken_ = false;       // a run ended with an error: the ranks' state is not to be trusted
   bool interrupted_ = false;  // by cancel() or a signal
   bool in_on_step_ = false;   // the other ranks go on while a callback runs
@@ -70,6 +94,7 @@ class Trainer {
   // Only while run() lasts.
   DeepLearningTask* task_ = nullptr;
   const Callbacks* callbacks_ = nullptr;
+  const std::atomic<bool>* cancel_ = nullptr;
   std::unique_ptr<ProgressMeter> meter_;
 };
 

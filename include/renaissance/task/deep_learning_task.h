@@ -74,8 +74,9 @@ class TR_API DeepLearningTask {
   /// and SIGINT; the newest `keep_last` and the best one stay. @throws InvalidArgument  a number
   /// < 1.
   DeepLearningTask& save_every(const std::string& folder, int epochs = 1, int keep_last = 2);
-  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`); without
-  /// one the run starts afresh, announced. On a finished run, run() returns that run's result.
+  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`): damaged ones
+  /// are passed over, announced, one that cannot be read is an error; without one the run starts
+  /// afresh, announced. On a finished run, run() returns that run's result.
   DeepLearningTask& resume(const std::string& folder = "");
   /// Weights that training starts from. Strict: names and shapes must match exactly, unless
   /// `strict` is off (then what matches is loaded, and the rest is listed).
@@ -102,8 +103,12 @@ class TR_API DeepLearningTask {
   DeepLearningTask& compile(CompileInfo info = CompileInfo::ARCH_PLAN);
 
   /// Trains to the last epoch. May be called again only after cancel() or a signal: it goes on.
+  /// @throws DataError        a sample cannot be read, or has NaN or an infinity (both named).
+  /// @throws InvalidArgument  without a loss scale (amp fp16), the first step whose gradient is not
+  /// finite; with one, 20 in a row at scale 1. Names the layer; the weights are those before it.
   TrainingResult run();
   /// Loss and accuracy on the validation set, of the averaged weights where EMA is on.
+  /// @throws DataError  as run().
   EvalResult evaluate();
   /// The model's outputs for a batch of samples: [n, ...] as the network sees them (floating,
   /// normalised), any n.
@@ -116,7 +121,8 @@ class TR_API DeepLearningTask {
   Tensor fetch(const std::string& name);
   /// Writes the weights as safetensors under PyTorch's names and layouts.
   void save_weights(const std::string& path, WeightKind kind = WeightKind::CURRENT) const;
-  /// Ends run() at the next step boundary; callable from any thread.
+  /// Ends run() at the next step boundary; callable from any thread, at any time. Where none is
+  /// under way it ends the next one before its first step. It ends one run: the one after goes on.
   void cancel();
 
   Phase phase() const;
@@ -126,8 +132,9 @@ class TR_API DeepLearningTask {
   double compile_ms() const;
   /// The set that is used: "mnist", "procedural", "memory" ...; after compile().
   std::string data_name() const;
-  /// Name of the first tensor, in the order of the step, that is not finite for the batch that ran
-  /// last, with its layer and place; empty if all are. Runs the step's nodes again.
+  /// What is not finite in the training step that ran last, over its ranks and micro-batches: a
+  /// sample of the data with its number, or else the first parameter or layer with its place; empty
+  /// if all is finite. Runs the step's nodes again.
   std::string find_nan();
 
   struct Impl;

@@ -2,11 +2,14 @@
 #include "task/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "support/temp_folder.h"
+#include "support/throws.h"
 #include "toy.h"
 
 namespace tr {
@@ -62,10 +65,9 @@ TEST(Checkpoint, LeftoversOfAKilledRunAreRemoved) {
   const test::TempFolder folder;
   const CheckpointFolder checkpoints(folder.path(), 2);
   const std::string kept = checkpoints.write(5, sample());
-  const std::vector<std::string> leftovers = {"checkpoint-0000000009.safetensors.123-4.tmp",
-                                              "best.safetensors.123.tmp",
-                                              "best_weights.safetensors.123-5.tmp",
-                                              ".probe.123-0.tmp"};
+  const std::vector<std::string> leftovers = {
+      "checkpoint-0000000009.safetensors.123-4.tmp", "best.safetensors.123.tmp",
+      "best_weights.safetensors.123-5.tmp", ".probe.123-0.tmp"};
   for (const std::string& name : leftovers) std::ofstream(folder.path(name)) << "half";
   std::ofstream(folder.path("notes.tmp")) << "the user's";
   checkpoints.remove_leftovers();
@@ -105,6 +107,48 @@ TEST(Checkpoint, TornOnesArePassedOver) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->step, 1) << "cut to " << size;
   }
+}
+
+/// Without root's right to read everything, while it lives.
+class PlainUser {
+ public:
+  PlainUser() : root_(::geteuid() == 0) {
+    if (root_ && ::seteuid(65534) != 0) ADD_FAILURE() << "seteuid failed";
+  }
+  ~PlainUser() {
+    if (root_ && ::seteuid(0) != 0) ADD_FAILURE() << "seteuid failed";
+  }
+
+ private:
+  bool root_;
+};
+
+// An older one in place of a sound one that only cannot be read would throw steps away.
+TEST(Checkpoint, UnreadableOnesAreAnError) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 5);
+  checkpoints.write(1, sample());
+  const std::string newest = checkpoints.write(2, sample());
+  const auto find = [&] { CheckpointFolder::newest(folder.path()); };
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder.path(), perms::all);
+  std::filesystem::permissions(newest, perms::none);
+  {
+    const PlainUser user;
+    EXPECT_TRUE(test::throws<DataError>(find, "Permission denied; it is the newest checkpoint of"));
+  }
+  std::filesystem::remove(newest);
+  std::filesystem::create_directory(newest);
+  EXPECT_TRUE(test::throws<DataError>(find, "it is a folder; it is the newest checkpoint"));
+  std::filesystem::remove(newest);
+  ASSERT_EQ(::mkfifo(newest.c_str(), 0600), 0);
+  EXPECT_TRUE(test::throws<DataError>(find, "not a regular file; it is the newest"));
+  std::filesystem::remove(newest);
+  std::filesystem::create_symlink("missing", newest);
+  EXPECT_TRUE(test::throws<DataError>(find, "No such file or directory; it is the newest"));
+  std::filesystem::remove(newest);
+  EXPECT_EQ(CheckpointFolder::newest(folder.path())->step, 1);
 }
 
 TEST(Checkpoint, ChangedBytesAreFound) {

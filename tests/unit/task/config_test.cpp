@@ -196,5 +196,49 @@ TEST(Settings, OptionsWithoutEffectAreListed) {
   EXPECT_TRUE(ineffective_options(Config{}, DeviceKind::CPU).empty());
 }
 
+// Each key that something else must be chosen for: a note without it, none with it.
+TEST(Settings, KeysThatNothingReadsAreListed) {
+  const struct {
+    const char *key, *value, *reader;  // reader: assignments with which it is read
+  } cases[] = {{"gamma", "0.5", "scheduler=step"},
+               {"gamma", "0.5", "scheduler=multi_step"},
+               {"gamma", "0.5", "scheduler=exponential"},
+               {"step_size", "3", "scheduler=step"},
+               {"milestones", "3,5", "scheduler=multi_step"},
+               {"eta_min", "0.01", "scheduler=cosine"},
+               {"eta_min", "0.01", "scheduler=cosine_warm_restarts"},
+               {"t_0", "3", "scheduler=cosine_warm_restarts"},
+               {"t_mult", "2", "scheduler=cosine_warm_restarts"},
+               {"power", "3", "scheduler=polynomial"},
+               {"end_lr", "0.01", "scheduler=polynomial"},
+               {"end_lr", "0.01", "scheduler=wsd"},
+               {"decay_start", "0.5", "scheduler=wsd"},
+               {"step_by", "batch", "scheduler=cosine"},
+               {"step_by", "batch", "warmup=2"},
+               {"warmup_start_lr", "0.01", "warmup=2"},
+               {"loss_scale", "128", "amp=fp16"},
+               {"loss_scale_growth", "100", "amp=fp16"},
+               {"beta1", "0.8", "optimizer=adam"},
+               {"beta2", "0.9", "optimizer=adamw"},
+               {"eps", "1e-6", "optimizer=adamw"},
+               {"checkpoint.every", "2", "checkpoint.dir=/x"},
+               {"checkpoint.keep", "3", "checkpoint.dir=/x"},
+               {"load_weights_strict", "false", "load_weights=/x"}};
+  for (const auto& [key, value, reader] : cases) {
+    SCOPED_TRACE(std::string(key) + " and " + reader);
+    Config config;
+    set_config(config, key, value);
+    const auto notes = ineffective_options(config, DeviceKind::CPU);
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_TRUE(contains(notes[0], key)) << notes[0];
+    apply_assignments(config, parse_assignments(reader, "test"));
+    EXPECT_TRUE(ineffective_options(config, DeviceKind::CPU).empty());
+  }
+  Config bf16;
+  bf16.global.amp(DType::BF16);
+  set_config(bf16, "loss_scale", "128");
+  EXPECT_EQ(ineffective_options(bf16, DeviceKind::CPU).size(), 1u) << "nothing is scaled";
+}
+
 }  // namespace
 }  // namespace tr

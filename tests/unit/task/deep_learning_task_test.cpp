@@ -277,37 +277,6 @@ TEST(Inspection, FetchFindsTensorsByName) {
   EXPECT_THROW(task.fetch("no such tensor"), InvalidArgument);
 }
 
-TEST(BadInput, NanIsNamedWithItsPlace) {
-  const toy::Quiet quiet;
-  DatasetPair data = toy::make_data();
-  Tensor x = Tensor::uniform({210, 8}, -1, 1, 1);
-  for (int i = 0; i < 210; ++i) x.data<float>()[i * 8] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<std::int32_t> labels(210, 0);
-  data.train = make_tensor_dataset(
-      {{"image", x}, {"label", Tensor::from({210}, std::span<const std::int32_t>(labels))}}, 4);
-  DeepLearningTask task = toy::make_task(toy::make_session(), data, 3);
-  task.compile(CompileInfo::NONE);
-  const Tensor before = task.fetch("0.weight");
-  const std::string message = message_of<InvalidArgument>([&] { task.run(); });
-  EXPECT_TRUE(contains(message, "not finite") && contains(message, "image")) << message;
-  EXPECT_TRUE(is_close(task.fetch("0.weight"), before, 0, 0)) << "bad steps change nothing";
-}
-
-TEST(BadInput, AValidationThatIsNotFiniteIsAWarning) {
-  const toy::Quiet quiet;
-  std::string warnings;
-  set_log_sink([&](LogLevel level, std::string_view text) {
-    if (level == LogLevel::WARNING) warnings += text;
-  });
-  DatasetPair data = toy::make_data();
-  const Tensor x = Tensor::full({9, 8}, std::numeric_limits<double>::quiet_NaN());
-  data.val =
-      make_tensor_dataset({{"image", x}, {"label", Tensor::zeros({9}, DType::INT32)}}, 4);
-  DeepLearningTask task = toy::make_task(toy::make_session(), data, 1);
-  task.compile(CompileInfo::NONE).run();
-  EXPECT_TRUE(contains(warnings, "validation loss of epoch 1 is nan")) << warnings;
-}
-
 TEST(BadInput, WrongWeightsAreNamedByLayer) {
   const toy::Quiet quiet;
   const test::TempFolder folder;

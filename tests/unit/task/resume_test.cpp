@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <random>
+#include <thread>
 
 #include "support/temp_folder.h"
 #include "task/checkpoint.h"
@@ -82,6 +83,44 @@ TEST(Resume, ContinuesInTheSameTaskAfterCancel) {
   while (result.cancelled && ++runs < 20) result = task.run();
   EXPECT_GT(runs, 3);
   expect_same_run(result, want);
+}
+
+TEST(Resume, ACancelBeforeTheRunEndsItBeforeItsFirstStep) {
+  const toy::Quiet quiet;
+  const TrainingResult want = unbroken();
+  for (const bool compiled : {false, true}) {
+    const test::TempFolder folder;
+    DeepLearningTask task = checkpointed(folder.path(), 2);
+    if (!compiled) task.cancel();
+    task.compile(CompileInfo::NONE);
+    if (compiled) std::thread([&] { task.cancel(); }).join();
+    const TrainingResult stopped = task.run();
+    EXPECT_TRUE(stopped.cancelled);
+    EXPECT_TRUE(stopped.history.empty());
+    EXPECT_NE(stopped.checkpoint_path.find("0000000000"), std::string::npos)
+        << stopped.checkpoint_path;
+    EXPECT_EQ(task.fetch("counters").at(1), 0) << "steps";
+    if (compiled) {  // the wish is used up: the same task goes on
+      expect_same_run(task.run(), want);
+    } else {
+      DeepLearningTask rest = checkpointed(folder.path(), 2);
+      rest.compile(CompileInfo::NONE);
+      expect_same_run(rest.run(), want);
+    }
+  }
+}
+
+TEST(Resume, ACancelAfterTheLastStepIsForNoOtherRun) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask task = checkpointed(folder.path(), 1);
+  task.callbacks({.on_step = {}, .on_epoch = [](DeepLearningTask& t, const EpochRecord& record) {
+                    if (record.epoch == 4) t.cancel();
+                  }});
+  task.compile(CompileInfo::NONE);
+  EXPECT_FALSE(task.run().cancelled) << "nothing was left to end";
+  task.cancel();
+  EXPECT_FALSE(task.run().cancelled) << "a finished run gives its result";
 }
 
 TEST(Resume, SurvivesKillAtRandomMoments) {

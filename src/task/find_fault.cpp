@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a step that gave NaN or infinities got them from: the step is fed again, rank by rank.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "core/log.h"
+#include "data/sampler.h"
+#include "graph/step_tables.h"
+#include "task/sample_check.h"
+#include "task/trainer.h"
+
+namespace tr {
+
+namespace {
+
+constexpr std::int64_t kMaxSkippedInRow = 20;  // steps, at loss scale 1
+
+std::int64_t num_not_finite(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return 0;
+  const Tensor values = tensor.to(DType::FP32);
+  const auto span = values.values<float>();
+  return std::count_if(span.begin(), span.end(), [](float v) { return !std::isfinite(v); });
+}
+
+/// Puts the counters of training to rows and draws of micro-batch `micro` of the last step, and
+/// back, whatever is thrown meanwhile.
+class LastStep {
+ public:
+  LastStep(Executor& executor, int num_micro, int micro)
+      : executor_(executor), place_(executor.place("counters")) {
+    executor_.read(place_, saved_.data(), sizeof saved_);
+    std::array<std::int64_t, kNumCounters> then = saved_;
+    then[kCounterRow] += micro - num_micro;
+    then[kCounterStep] -= 1;
+    executor_.write(place_, then.data(), sizeof then);
+  }
+  ~LastStep() { executor_.write(place_, saved_.data(), sizeof saved_); }
+  LastStep(const LastStep&) = delete;
+  LastStep& operator=(const LastStep&) = delete;
+
+ private:
+  Executor& executor_;
+  const std::int64_t place_;
+  std::array<std::int64_t, kNumCounters> saved_{};
+};
+
+/// Layers, loss and gradients of one micro-batch; what follows is of all ranks.
+bool is_of_micro_batch(GraphId label) {
+  return label != GraphId::ACCUMULATE && label != GraphId::COMM && label < GraphId::CHECK;
+}
+
+/// Inputs and parameters, then what the nodes of the micro-batch wrote, in the order of the step.
+/// The parameters' gradients stand as the step left them, summed over ranks and micro-batches, so
+/// they are looked at apart.
+std::string first_not_finite(Executor& executor, int variant, const LoweredGraph& graph,
+                             bool gradients) {
+  const auto check = [&](TensorId id, const std::string& what) -> std::string {
+    const LoweredTensor& tensor = graph.tensor(id);
+    if (!is_floating(tensor.type.dtype)) return "";
+    const Tensor value = executor.fetch(variant, tensor.name);
+    const std::int64_t bad = num_not_finite(value);
+    if (bad == 0) return "";
+    return fmt::format("{} ({} of {} elements of \"{}\" {})", what, bad, value.num_elements(),
+                       tensor.name, tensor.type);
+  };
+  std::string found;
+  for (TensorId id = 0; id < TensorId(graph.tensors.size()) && found.empty(); ++id) {
+    const LoweredTensor& tensor = graph.tensor(id);
+    if (gradients) break;
+    if (tensor.role == Role::INPUT && tensor.view_of == kNoTensor)
+      found = check(id, fmt::format("the network's input \"{}\"", tensor.name));
+    if (tensor.role == Role::WEIGHT && tensor.range_role < 0) found = check(id, "a parameter");
+  }
+  for (const LoweredNode& node : graph.nodes) {
+    if (!found.empty() || !is_of_micro_batch(node.label)) break;
+    for (const TensorId id : node.outputs) {
+      if (id == kNoTensor || !found.empty()) continue;
+      if (is_persistent(graph.tensor(id).role) != gradients) continue;
+      found = check(id, fmt::format("layer \"{}\" ({}){}", node.layer, node.op,
+                                    node.where.empty() ? "" : ", built at " + node.where.str()));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+StepPlace Trainer::last_step() const {
+  TR_CHECK(progress_.total_steps > 0, "no training step has been run yet");
+  // The position of the step before the stream's next one.
+  std::int64_t phase = progress_.phase, step = progress_.step;
+  if (step == 0) {
+    do {
+      --phase;
+    } while (run_.phases[std::size_t(phase)].split != data::Split::TRAIN);
+    step = run_.train_steps;
+  }
+  return {run_.phases[std::size_t(phase)], step - 1};
+}
+
+void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& body) {
+  Rank& rank = *ranks_[std::size_t(rank_index)];
+  const bool training = place.phase.split == data::Split::TRAIN;
+  data::LoaderConfig config = run_.loader_config(rank_index);
+  (training ? config.val : config.train).dataset = nullptr;
+  config.num_workers = 1;
+  config.full_memory = config.val.cache_processed = false;  // for a single step
+  data::Loader loader(
+      config, [&](std::int64_t i) { return i == 0 ? std::optional(place.phase) : std::nullopt; }, 0,
+      place.step);
+  const int num_micro = training ? run_.batches.accumulate_steps : 1;
+  for (int micro = 0; micro < num_micro; ++micro) {
+    const data::Batch* batch = loader.next();
+    TR_ASSERT(batch && batch->micro == micro);
+    std::optional<LastStep> again;
+    if (training) again.emplace(rank.executor(), num_micro, micro);
+    rank.bind(*batch);
+    const int variant =
+        training ? run_.variants.train(micro, batch->size) : run_.variants.eval(batch->size);
+    if (!body(rank.executor(), variant)) return;
+    loader.release(*batch);
+  }
+}
+
+std::string Trainer::bad_input(const StepPlace& place) {
+  const bool training = place.phase.split == data::Split::TRAIN;
+  SampleCheck check(run_, place.phase.split);
+  if (!check.has_floating()) return "";
+  const data::LoaderConfig loader = run_.loader_config(0);
+  const data::SplitConfig& split = training ? loader.train : loader.val;
+  // The step as a whole: which rank and micro-batch takes a sample does not matter here.
+  const data::Sampler sampler({.num_samples = split.dataset->num_samples(),
+                               .batch_size = split.global_batch,
+                               .global_batch = split.global_batch,
+                               .shuffle = split.shuffle,
+                               .drop_last = split.drop_last,
+                               .seed = loader.seed,
+                               .split = training ? 0u : 1u});
+  const Permutation order = sampler.order(place.phase.epoch);
+  const std::int64_t first = place.step * split.global_batch;
+  for (std::int64_t i = 0; i < sampler.step_size(place.step); ++i) {
+    std::string fault = check.not_finite(sampler.sample_at(order, first + i));
+    if (!fault.empty()) return fault;
+  }
+  return "";
+}
+
+std::string Trainer::find_fault(const StepPlace& place) {
+  std::string found = bad_input(place);
+  const auto look_at = [&](int rank, bool gradients) {
+    replay(place, rank, [&](Executor& executor, int variant) {
+      const int graph = run_.compiled.atlas.whole(variant);
+      found =
+          first_not_finite(executor, variant, run_.compiled.lowered[std::size_t(graph)], gradients);
+      return found.empty();
+    });
+  };
+  for (int rank = 0; rank < int(ranks_.size()) && found.empty(); ++rank) look_at(rank, false);
+  if (found.empty()) look_at(0, true);
+  return found;
+}
+
+std::string Trainer::find_nan() { return find_fault(last_step()); }
+
+bool Trainer::is_suspect(const StepOutcome& outcome) const {
+  if (!outcome.skipped) return false;
+  const bool scaled = run_.config.global.values().low_dtype == DType::FP16;
+  if (!scaled) return true;
+  const bool forward = !std::isfinite(outcome.totals.loss_sum);  // no matter of the loss scale
+  return forward || (outcome.loss_scale <= 1 && outcome.skipped_in_row >= kMaxSkippedInRow);
+}
+
+void Trainer::judge_skipped_step(const StepOutcome& outcome) {
+  const StepPlace place = last_step();
+  const std::string at = fmt::format("step {} of epoch {}", place.step + 1, place.phase.epoch + 1);
+  const std::string input = bad_input(place);
+  if (!input.empty()) throw_as<DataError>("{} was skipped: {}", at, input);
+  const bool scaled = run_.config.global.values().low_dtype == DType::FP16;
+  if (!scaled) fail_not_finite(fmt::format("{} was skipped", at));
+  if (outcome.loss_scale <= 1 && outcome.skipped_in_row >= kMaxSkippedInRow) {
+    fail_not_finite(fmt::format("{} steps in a row, up to {}, were skipped at loss scale 1",
+                                outcome.skipped_in_row, at));
+  }
+}
+
+void Trainer::fail_not_finite(const std::string& what) {
+  // The steps changed nothing, so the last one shows the fault again.
+  const std::string where = find_nan();
+  throw_as<InvalidArgument>(
+      "{}: the gradient is not finite; {}", what,
+      where.empty() ? "the step shows nothing else when it is run again" : "first: " + where);
+}
+
+void Trainer::judge_validation(const EvalResult& result, const StepPlace& place) {
+  const std::string input = bad_input(place);
+  if (!input.empty()) throw_as<DataError>("validation: {}", input);
+  const std::string where = find_fault(place);
+  log_warning("the validation loss is {}; first not finite: {}", result.loss,
+              where.empty() ? "a sum over batches" : where);
+}
+
+}  // namespace tr

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that were set and change nothing, with the reason.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "task/config.h"
+
+namespace tr {
+
+namespace {
+
+using Schedule = Scheduler::Kind;
+using Rule = Optimizer::Kind;
+
+/// A key that only some kinds of a choice read.
+template <typename Kind>
+struct KindKey {
+  std::string_view key;
+  std::vector<Kind> readers;
+};
+
+const KindKey<Schedule> kScheduleKeys[] = {
+    {"decay_start", {Schedule::WSD}},
+    {"end_lr", {Schedule::POLYNOMIAL, Schedule::WSD}},
+    {"eta_min", {Schedule::COSINE, Schedule::COSINE_WARM_RESTARTS}},
+    {"gamma", {Schedule::STEP, Schedule::MULTI_STEP, Schedule::EXPONENTIAL}},
+    {"milestones", {Schedule::MULTI_STEP}},
+    {"power", {Schedule::POLYNOMIAL}},
+    {"step_size", {Schedule::STEP}},
+    {"t_0", {Schedule::COSINE_WARM_RESTARTS}},
+    {"t_mult", {Schedule::COSINE_WARM_RESTARTS}}};
+
+const KindKey<Rule> kOptimizerKeys[] = {{"beta1", {Rule::ADAM, Rule::ADAMW}},
+                                        {"beta2", {Rule::ADAM, Rule::ADAMW}},
+                                        {"decoupled_weight_decay", {Rule::SGD}},
+                                        {"eps", {Rule::ADAM, Rule::ADAMW}},
+                                        {"momentum", {Rule::SGD}},
+                                        {"nesterov", {Rule::SGD}}};
+
+/// A key that means something only together with another one.
+struct DependentKey {
+  std::string_view key;
+  bool (*is_read)(const Config&);
+  std::string_view reason;
+};
+
+bool has_loss_scale(const Config& c) { return c.global.values().low_dtype == DType::FP16; }
+bool has_warmup(const Config& c) { return c.train.scheduler.warmup_epochs > 0; }
+bool has_checkpoints(const Config& c) { return !c.train.checkpoint_dir.empty(); }
+
+constexpr DependentKey kDependentKeys[] = {
+    {"checkpoint.every", has_checkpoints, "checkpoint.dir is not set"},
+    {"checkpoint.keep", has_checkpoints, "checkpoint.dir is not set"},
+    {"load_weights_strict", [](const Config& c) { return !c.train.load_weights.empty(); },
+     "load_weights is not set"},
+    {"loss_scale", has_loss_scale, "without amp=fp16 gradients are not scaled"},
+    {"loss_scale_growth", has_loss_scale, "without amp=fp16 gradients are not scaled"},
+    {"step_by",
+     [](const Config& c) { return c.train.scheduler.kind != Schedule::CONSTANT || has_warmup(c); },
+     "the learning rate is constant"},
+    {"warmup_start_lr", has_warmup, "warmup is 0"}};
+
+/// Collects notes on keys whose value is not the default.
+class Notes {
+ public:
+  explicit Notes(const Config& config) : config_(config) {}
+
+  void add(std::string text) { notes_.push_back(std::move(text)); }
+
+  void unread(std::string_view name, std::string_view reason) {
+    const auto keys = config_keys();
+    const auto key =
+        std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& k) { return k.name == name; });
+    TR_ASSERT(key != keys.end());
+    const nlohmann::json value = key->get(config_);
+    if (value == key->get(Config{})) return;
+    add(fmt::format("{}={}: {}", name, value.is_string() ? value.get<std::string>() : value.dump(),
+                    reason));
+  }
+
+  template <typename Kind>
+  void of_kind(std::span<const KindKey<Kind>> keys, std::string_view choice, Kind kind) {
+    for (const auto& [key, readers] : keys) {
+      if (std::find(readers.begin(), readers.end(), kind) == readers.end())
+        unread(key, fmt::format("{} {} does not read it", choice, name_of(kind)));
+    }
+  }
+
+  std::vector<std::string> take() { return std::move(notes_); }
+
+ private:
+  const Config& config_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> ineffective_options(const Config& config, DeviceKind device) {
+  Notes notes(config);
+  const GlobalSetting::Values& global = config.global.values();
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  const bool cpu = device == DeviceKind::CPU;
+  if (global.tf32 && cpu) notes.add("use_tf32: the CPU has no TF32, products are fp32");
+  if (!global.deterministic && cpu)
+    notes.add("deterministic=false: every CPU kernel is deterministic");
+  if (data.cpu_binding) notes.add("cpu_binding: threads are left to the system's scheduler");
+  if (data.fully && data.dataset_name != "imagenet")
+    notes.add("fully_mode: this set always lies in memory");
+  notes.of_kind<Rule>(kOptimizerKeys, "optimizer", config.train.optimizer.kind);
+  notes.of_kind<Schedule>(kScheduleKeys, "scheduler", config.train.scheduler.kind);
+  for (const auto& [key, is_read, reason] : kDependentKeys) {
+    if (!is_read(config)) notes.unread(key, reason);
+  }
+  return notes.take();
+}
+
+}  // namespace tr
