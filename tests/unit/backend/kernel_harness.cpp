@@ -64,8 +64,24 @@ struct Prepared {
   KernelQuery query() const { return {attrs, in, out}; }
 };
 
-const KernelDef& pick(const KernelCall& call, const KernelQuery& query) {
-  for (const KernelDef* kernel : kernels_of(call.op, DeviceKind::CPU)) {
+class HostMemory final : public KernelMemory {
+ public:
+  std::byte* add(std::size_t bytes) override { return buffers_.emplace_back(bytes).data(); }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void read(void* to, const void* from, std::size_t bytes) override { write(to, from, bytes); }
+  bool intact() override {
+    return std::all_of(buffers_.begin(), buffers_.end(),
+                       [](const GuardedBuffer& buffer) { return buffer.intact(); });
+  }
+
+ private:
+  std::deque<GuardedBuffer> buffers_;
+};
+
+const KernelDef& pick(const KernelCall& call, const KernelQuery& query, DeviceKind device) {
+  for (const KernelDef* kernel : kernels_of(call.op, device)) {
     const bool takes = !kernel->refuse || kernel->refuse(query).empty();
     if (call.kernel.empty() ? takes : kernel->name == call.kernel) return *kernel;
   }
@@ -75,15 +91,22 @@ const KernelDef& pick(const KernelCall& call, const KernelQuery& query) {
 }  // namespace
 
 KernelResult run_kernel(const KernelCall& call, int num_threads) {
+  ThreadPool pool(num_threads);
+  HostMemory memory;
+  return run_kernel_at(call, {.device = DeviceKind::CPU,
+                              .memory = memory,
+                              .pool = &pool,
+                              .run = [](const std::function<void()>& launch) { launch(); }});
+}
+
+KernelResult run_kernel_at(const KernelCall& call, const KernelSite& site) {
   const Prepared prepared(call);
   const KernelQuery query = prepared.query();
-  const KernelDef& kernel = pick(call, query);
-  ThreadPool pool(num_threads);
+  const KernelDef& kernel = pick(call, query, site.device);
   SingleCommunicator ranks;
-  std::deque<GuardedBuffer> buffers;
   std::vector<void*> pointers;
   const auto add = [&](std::size_t bytes) {
-    pointers.push_back(buffers.emplace_back(bytes).data());
+    pointers.push_back(site.memory.add(bytes));
     return std::int32_t(pointers.size() - 1);
   };
 
@@ -93,30 +116,30 @@ KernelResult run_kernel(const KernelCall& call, int num_threads) {
   args.out_types_ = prepared.out;
   for (const Tensor& tensor : call.inputs) {
     args.in_slots_.push_back(tensor.empty() ? -1 : add(tensor.num_bytes()));
-    if (!tensor.empty()) std::memcpy(pointers.back(), tensor.raw(), tensor.num_bytes());
+    if (!tensor.empty()) site.memory.write(pointers.back(), tensor.raw(), tensor.num_bytes());
   }
   for (const TensorType& type : prepared.out)
     args.out_slots_.push_back(add(std::size_t(bytes_of(type))));
   args.workspace_bytes_ = kernel.workspace_bytes ? kernel.workspace_bytes(query) : 0;
   args.workspace_slot_ = add(std::size_t(args.workspace_bytes_));
   args.pointers_ = pointers.data();
-  args.pool_ = &pool;
+  args.pool_ = site.pool;
+  args.stream_ = site.stream;
   args.communicator_ = &ranks;
-  if (kernel.prepare) {
-    kernel.prepare(query, num_threads)->run(args);
-  } else {
-    kernel.launch(args);
-  }
+  const int num_threads = site.pool == nullptr ? 1 : site.pool->num_threads();
+  const auto ready = kernel.prepare ? kernel.prepare(query, num_threads) : nullptr;
+  site.run([&] { ready ? ready->run(args) : kernel.launch(args); });
 
-  for (const GuardedBuffer& buffer : buffers) {
-    EXPECT_TRUE(buffer.intact()) << kernel.name << " wrote outside a buffer";
-  }
+  EXPECT_TRUE(site.memory.intact()) << kernel.name << " wrote outside a buffer";
+  const auto read = [&](Tensor& to, std::int32_t slot) {
+    site.memory.read(to.raw(), pointers[std::size_t(slot)], to.num_bytes());
+  };
   KernelResult result;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     Tensor after = call.inputs[i];
     if (!after.empty()) {
       after = after.clone();
-      std::memcpy(after.raw(), pointers[std::size_t(args.in_slots_[i])], after.num_bytes());
+      read(after, args.in_slots_[i]);
       const auto& state = prepared.def->state_writes;
       if (std::find(state.begin(), state.end(), int(i)) == state.end()) {
         EXPECT_TRUE(same_bytes(after, call.inputs[i], kernel.name + ": an input that is no state"));
@@ -126,15 +149,15 @@ KernelResult run_kernel(const KernelCall& call, int num_threads) {
   }
   for (std::size_t i = 0; i < prepared.out.size(); ++i) {
     Tensor out(prepared.out[i].shape, prepared.out[i].dtype);
-    std::memcpy(out.raw(), pointers[std::size_t(args.out_slots_[i])], out.num_bytes());
+    read(out, args.out_slots_[i]);
     result.outputs.push_back(out);
   }
   return result;
 }
 
-std::string refusal_of(const KernelCall& call) {
+std::string refusal_of(const KernelCall& call, DeviceKind device) {
   const Prepared prepared(call);
-  const KernelDef& kernel = pick(call, prepared.query());
+  const KernelDef& kernel = pick(call, prepared.query(), device);
   return kernel.refuse ? kernel.refuse(prepared.query()) : "";
 }
 

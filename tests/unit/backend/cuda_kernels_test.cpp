@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA kernels over whole ranges against the CPU's: optimizers on odd segment tables, finite check,
+// accumulation, averages. Every call is also replayed from a captured graph.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cuda_kernel_harness.h"
+#include "graph/memory_plan.h"
+#include "graph/step_tables.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class CudaKernelsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+Tensor random(std::int64_t count, std::uint64_t seed) {
+  return Tensor::uniform({count}, -2, 2, seed);
+}
+Tensor flag(int value) { return Tensor::full({}, value, DType::INT32); }
+
+/// All state and outputs of `call` on the GPU have the CPU's bytes.
+void expect_cpu_bytes(const KernelCall& call) {
+  const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
+  for (std::size_t i = 0; i < want.inputs.size(); ++i) {
+    if (want.inputs[i].empty()) continue;
+    EXPECT_TRUE(same_bytes(got.inputs[i], want.inputs[i], call.op + " input " + std::to_string(i)));
+  }
+  for (std::size_t i = 0; i < want.outputs.size(); ++i) {
+    EXPECT_TRUE(same_bytes(got.outputs[i], want.outputs[i], call.op));
+  }
+  EXPECT_TRUE(same_bytes_every_launch(call));
+}
+
+/// Segments of odd lengths, every third frozen, in two parameter groups.
+struct Table {
+  std::int64_t count = 0;
+  std::vector<Segment> rows;
+  Tensor floats = Tensor::zeros({4, step_floats_columns(2)});
+
+  /// Each begins at the next multiple of `alignment`, with `gap` elements before it.
+  Table(const std::vector<std::int64_t>& lengths, std::int64_t alignment, std::int64_t gap) {
+    for (const std::int64_t length : lengths) {
+      const int i = int(rows.size());
+      const std::int64_t begin = (count + gap + alignment - 1) / alignment * alignment;
+      Segment row{begin, length, i, i % 2, i % 5 == 0 ? 0.5f : 1.0f, i % 4 == 0 ? 0.0f : 1.0f};
+      row.frozen = i % 3 == 1 ? 1 : 0;
+      rows.push_back(row);
+      count = begin + length;
+    }
+    count += gap;
+    for (int row = 0; row < 4; ++row) {
+      float* f = floats.data<float>() + row * step_floats_columns(2) + kFloatHeader;
+      f[kGroupLr] = 0.01f * float(row + 1);
+      f[kGroupDecay] = 0.1f;
+      f[kGroupColumns + kGroupLr] = 0.3f;
+      f[kGroupColumns + kGroupDecay] = 0.02f;
+    }
+  }
+  Tensor segments() const {
+    Tensor tensor = Tensor::zeros({std::int64_t(rows.size() * sizeof(Segment))}, DType::UINT8);
+    std::copy(rows.begin(), rows.end(), static_cast<Segment*>(tensor.raw()));
+    return tensor;
+  }
+  bool moves(std::int64_t i) const {
+    for (const Segment& s : rows) {
+      if (i >= s.begin && i < s.begin + s.count) return s.frozen == 0;
+    }
+    return false;
+  }
+};
+
+std::vector<Table> tables() {
+  std::vector<Table> all;
+  all.emplace_back(std::vector<std::int64_t>{1}, 128, 0);
+  all.emplace_back(std::vector<std::int64_t>{1, 3, 127, 128, 129, 5, 1000, 10, 4099}, 128, 0);
+  all.emplace_back(std::vector<std::int64_t>{2, 1, 1, 7, 513, 3, 3, 10001}, 1, 3);  // not aligned
+  all.emplace_back(std::vector<std::int64_t>(300, 17), 128, 0);
+  // Several tiles a block on any device.
+  all.emplace_back(std::vector<std::int64_t>{3000001, 10, 2000003, 7, 700000}, 128, 0);
+  return all;
+}
+
+KernelCall optimizer_call(const std::string& op, const Attrs& attrs, const Table& table,
+                          int found_inf) {
+  Tensor counters = Tensor::zeros({kNumCounters}, DType::INT64);
+  counters.data<std::int64_t>()[kCounterRow] = 6;
+  counters.data<std::int64_t>()[kCounterUpdates] = 41;
+  return {op,
+          attrs,
+          {random(table.count, 1), random(table.count, 2), table.segments(), table.floats, counters,
+           Tensor::full({}, 8), flag(found_inf), Tensor::full({}, 6400)}};
+}
+
+KernelCall sgd_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
+  KernelCall call = optimizer_call("sgd", attrs, table, found_inf);
+  const bool momentum = attrs.contains("momentum");
+  call.inputs.push_back(momentum ? random(table.count, 3) : Tensor());
+  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 4).to(cast));
+  return call;
+}
+
+KernelCall adam_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
+  KernelCall call = optimizer_call("adam", attrs, table, found_inf);
+  call.inputs.push_back(random(table.count, 3));
+  call.inputs.push_back(Tensor::uniform({table.count}, 0, 1, 4));
+  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 5).to(cast));
+  return call;
+}
+
+constexpr DType kCasts[] = {DType::FP32, DType::FP16, DType::BF16};
+
+TEST_F(CudaKernelsTest, SgdHasTheBytesOfTheCpu) {
+  const std::vector<Attrs> settings = {{},
+                                       {{"decoupled", true}, {"clip_value", 0.05}},
+                                       {{"momentum", 0.9}, {"clip_norm", 1.0}},
+                                       {{"momentum", 0.9}, {"nesterov", true}}};
+  for (const Table& table : tables()) {
+    SCOPED_TRACE(table.count);
+    for (const Attrs& attrs : settings) {
+      for (const DType cast : kCasts) expect_cpu_bytes(sgd_call(attrs, table, cast));
+    }
+  }
+}
+
+// Powers in double may differ in their last bit, so the CPU is met within a rounding.
+TEST_F(CudaKernelsTest, AdamMatchesTheCpu) {
+  const std::vector<Attrs> settings = {
+      {}, {{"decoupled", true}, {"clip_norm", 1.0}}, {{"clip_value", 0.05}, {"eps", 1e-3}}};
+  for (const Table& table : tables()) {
+    SCOPED_TRACE(table.count);
+    for (const Attrs& attrs : settings) {
+      for (const DType cast : kCasts) {
+        const KernelCall call = adam_call(attrs, table, cast);
+        const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          const DType dtype = call.inputs[i].dtype();
+          if (!is_floating(dtype)) continue;
+          EXPECT_TRUE(is_close(got.inputs[i], want.inputs[i], tolerance(dtype)));
+        }
+        EXPECT_TRUE(same_bytes_every_launch(call));
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, FrozenSegmentsAndGapsKeepTheirBytes) {
+  const Table table = tables()[2];
+  for (const KernelCall& call :
+       {sgd_call({{"momentum", 0.9}}, table, DType::FP16), adam_call({}, table, DType::FP16)}) {
+    const KernelResult after = run_cuda_kernel(call);
+    for (std::size_t input = 0; input < call.inputs.size(); ++input) {
+      if (input != 0 && input < 8) continue;  // weights, moments, copy
+      for (std::int64_t i = 0; i < table.count; ++i) {
+        const bool moved = after.inputs[input].at(i) != call.inputs[input].at(i);
+        ASSERT_EQ(moved, table.moves(i)) << call.op << " input " << input << " element " << i;
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, AStepWithAnOverflowChangesNothing) {
+  for (const Table& table : tables()) {
+    for (const KernelCall& call : {sgd_call({{"momentum", 0.9}}, table, DType::FP16, 1),
+                                   adam_call({}, table, DType::BF16, 1)}) {
+      const KernelResult after = run_cuda_kernel(call);
+      for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+        EXPECT_TRUE(same_bytes(after.inputs[i], call.inputs[i]));
+      }
+    }
+  }
+}
+
+struct Finding {
+  double found_inf;
+  double sumsq;
+};
+Finding check(const Tensor& gradients) {
+  const KernelResult result = run_cuda_kernel({"finite_check", {}, {gradients}});
+  return {result.outputs[0].item(), result.outputs[1].item()};
+}
+
+// One block, several, and more turns than one for each of the most blocks.
+constexpr std::int64_t kCounts[] = {1, 3, 15, 4096, 8192, 8193, 100003, 9000001};
+
+TEST_F(CudaKernelsTest, FiniteCheckFindsOneBadElementAnywhere) {
+  for (const std::int64_t n : kCounts) {
+    Tensor g = random(n, 3);
+    EXPECT_EQ(check(g).found_inf, 0);
+    for (const float bad : {kInf, -kInf, kNan}) {
+      for (const std::int64_t place : {std::int64_t{0}, n / 3, n / 2, n - 1}) {
+        const float good = g.data<float>()[place];
+        g.data<float>()[place] = bad;
+        EXPECT_EQ(check(g).found_inf, 1) << n << " " << bad << " " << place;
+        g.data<float>()[place] = good;
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, FiniteCheckSumsSquaresInAFixedOrder) {
+  for (const std::int64_t n : kCounts) {
+    const Tensor g = random(n, 5);
+    double want = 0;
+    for (const float v : g.values<float>()) want += double(v) * double(v);
+    EXPECT_NEAR(check(g).sumsq / want, 1, 1e-6) << n;
+    EXPECT_TRUE(same_bytes_every_launch({"finite_check", {}, {g}}));
+  }
+}
+
+TEST_F(CudaKernelsTest, LargeFiniteGradientsAreFinite) {
+  const Finding finding = check(Tensor::full({100}, 1e30));
+  EXPECT_EQ(finding.found_inf, 0);  // though the sum of squares overflows
+  EXPECT_TRUE(std::isinf(finding.sumsq));
+}
+
+TEST_F(CudaKernelsTest, RangesHaveTheBytesOfTheCpu) {
+  for (const std::int64_t n : {1, 3, 4, 1023, 4096, 100003}) {
+    SCOPED_TRACE(n);
+    Tensor with_nan = random(n, 1);
+    with_nan.data<float>()[n / 2] = kNan;
+    for (const auto& [first, last] :
+         {std::pair(true, false), {false, false}, {false, true}, {true, true}}) {
+      expect_cpu_bytes(
+          {"accumulate_grads", {{"first", first}, {"last", last}}, {random(n, 2), random(n, 3)}});
+    }
+    for (const int found_inf : {0, 1}) {
+      expect_cpu_bytes(
+          {"ema_update", {{"decay", 0.99}}, {random(n, 4), random(n, 5), flag(found_inf)}});
+      expect_cpu_bytes({"commit_buffers", {}, {random(n, 6), with_nan, flag(found_inf)}});
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, AWorldOfOneReducesToItself) {
+  expect_cpu_bytes({"all_reduce", {}, {random(1000, 1)}});
+  expect_cpu_bytes({"all_reduce_flag", {}, {flag(1)}});
+}
+
+}  // namespace
+}  // namespace tr::test

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA backend decides without a device: where libraries are, which kernel takes a node.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/fc_product.h"
+#include "backend/cuda/library.h"
+#include "backend/kernel.h"
+#include "kernel_harness.h"
+#include "support/compare.h"
+#include "support/temp_folder.h"
+
+namespace tr::test {
+namespace {
+
+using cuda::Library;
+
+/// Sets a variable for its own lifetime.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string old_;
+};
+
+TEST(LibraryTest, AMissingOneIsNamedWithThePlacesAndTheRemedy) {
+  const Variable path("RENAISSANCE_LIBRARY_PATH", "/first/folder:/second/folder");
+  const Variable home("CUDA_HOME", "/third");
+  EXPECT_TRUE(refuses(
+      [] {
+        Library::load({"Nothing", {"libnothing.so.1", "libnothing.so.2"}, "apt install it"});
+      },
+      {"Nothing", "libnothing.so.1 or libnothing.so.2", "/first/folder", "/second/folder",
+       "the system's loader", "/third/lib64", "apt install it", "RENAISSANCE_LIBRARY_PATH"}));
+}
+
+TEST(LibraryTest, PlacesAreTriedInOrder) {
+  const Variable path("RENAISSANCE_LIBRARY_PATH", "/first::/second");
+  const std::vector<std::string> folders = cuda::library_folders();
+  const auto place = [&](const std::string& folder) {
+    return std::find(folders.begin(), folders.end(), folder) - folders.begin();
+  };
+  EXPECT_EQ(place("/first"), 0);
+  EXPECT_EQ(place("/second"), 1);
+  EXPECT_EQ(place(""), 3);  // after the bundle's
+  EXPECT_GT(place("/usr/local/cuda/lib64"), 3);
+  EXPECT_LT(place("/usr/local/cuda/lib64"), std::ptrdiff_t(folders.size()));
+}
+
+TEST(LibraryTest, PackagesOfAPythonEnvironmentAreFound) {
+  const TempFolder folder;
+  const std::string inner = folder.path() + "/lib/python3.11/site-packages/nvidia/cu13/lib";
+  std::filesystem::create_directories(inner);
+  const Variable environment("VIRTUAL_ENV", folder.path());
+  const std::vector<std::string> folders = cuda::library_folders();
+  EXPECT_NE(std::find(folders.begin(), folders.end(), inner), folders.end());
+}
+
+TEST(LibraryTest, ALoadedOneGivesItsPathAndFunctions) {
+  const Library library = Library::load({"the C library", {"libc.so.6"}, ""});
+  EXPECT_NE(library.path().find("libc.so.6"), std::string::npos);
+  std::size_t (*length)(const char*) = nullptr;
+  library.resolve("strlen", length);
+  EXPECT_EQ(length("four"), 4u);
+  EXPECT_TRUE(refuses([&] { library.resolve("no_such_function", length); },
+                      {"the C library", "no_such_function"}));
+}
+
+TEST(LibraryTest, CublasLtIsShownWithItsVersionOrItsAbsence) {
+  const LibraryInfo info = cuda::cublaslt_info();
+  EXPECT_EQ(info.name, "cuBLASLt");
+  EXPECT_NE(info.detail.find("libcublasLt"), std::string::npos);
+  if (!info.version.empty()) {
+    EXPECT_TRUE(info.version.starts_with(std::to_string(CUBLAS_VER_MAJOR) + "."));
+  }
+}
+
+TEST(CudaFcKernelTest, EachSaysWhatItRefuses) {
+  const auto refusal = [](const KernelCall& call) { return refusal_of(call, DeviceKind::CUDA); };
+  const Attrs plain = {{"bias", false}};
+  const Tensor x = Tensor::zeros({2, 3}), weight = Tensor::zeros({4, 3});
+  for (const char* kernel : {"cuda.fc.cublaslt", "cuda.fc.simt"}) {
+    EXPECT_EQ(refusal({"fc", plain, {x, weight}, kernel}), "");
+    EXPECT_TRUE(has_words(
+        refusal(
+            {"fc", {{"bias", false}, {"activation", std::string("wobble")}}, {x, weight}, kernel}),
+        {"wobble"}));
+  }
+}
+
+TEST(CudaFcKernelTest, EmptyProductsAreOurs) {
+  const cuda::ProductShape shape{.m = 0, .n = 4, .k = 3};
+  EXPECT_TRUE(has_words(cuda::cublaslt_engine().refuse(shape), {"[0, 3]", "[3, 4]", "empty"}));
+  EXPECT_EQ(cuda::simt_engine().refuse(shape), "");
+}
+
+TEST(CudaFcKernelTest, WorkspaceFollowsTheShape) {
+  const auto bytes = cuda::cublaslt_engine().workspace_bytes;
+  EXPECT_EQ(bytes({.m = 10, .n = 10, .k = 10}), 64 << 10);
+  EXPECT_EQ(bytes({.m = 200, .n = 512, .k = 784}), 16 * 200 * 512 * 4);
+  EXPECT_EQ(bytes({.m = 20000, .n = 4096, .k = 4096}), 32 << 20);
+}
+
+}  // namespace
+}  // namespace tr::test
