@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single ops against what PyTorch computes: outputs, and input gradients for a given output
-// gradient.
+// gradient. One program for each device: TR_TEST_DEVICE is its DeviceKind.
 #include "core/format.h"
 #include "renaissance/task/simple_task.h"
 #include "support/compare.h"
+#include "support/device.h"
 #include "support/golden.h"
 
 namespace tr::test {
 namespace {
+
+constexpr TaskDevice kDevice{DeviceKind::TR_TEST_DEVICE, 0};
+
+std::vector<Tensor> run_here(const std::string& op, const std::vector<Tensor>& inputs,
+                             const Attrs& attrs = {}) {
+  return run_op(op, inputs, attrs, kDevice);
+}
+std::vector<Tensor> grad_here(const std::string& op, const std::vector<Tensor>& inputs,
+                              const Attrs& attrs, const std::vector<Tensor>& douts) {
+  return grad_op(op, inputs, attrs, douts, kDevice);
+}
+
+class LinearGolden : public DeviceTest<kDevice.kind> {};
+class ShapeGolden : public DeviceTest<kDevice.kind> {};
+class LossGolden : public DeviceTest<kDevice.kind> {};
 
 struct Activation {
   std::string golden;  // part of the file's name
@@ -33,15 +49,15 @@ std::vector<Activation> activations() {
   return rows;
 }
 
-class ActivationGolden : public testing::TestWithParam<Activation> {};
+class ActivationGolden : public DeviceTest<kDevice.kind, testing::TestWithParam<Activation>> {};
 
 TEST_P(ActivationGolden, ValuesAndGradientsEqualPyTorch) {
   const Activation& row = GetParam();
   const SafetensorsFile file = golden("activation_" + row.golden);
   const std::vector<Tensor> inputs = {file.at("x")};
   const Tolerance close = tolerance(DType::FP32, 1, 30);  // x reaches 30 and cancels in x - tanh(x)
-  EXPECT_TRUE(is_close(run_op(row.op, inputs, row.attrs).front(), file.at("y"), close, "y"));
-  const Tensor dx = grad_op(row.op, inputs, row.attrs, {file.at("dy")}).front();
+  EXPECT_TRUE(is_close(run_here(row.op, inputs, row.attrs).front(), file.at("y"), close, "y"));
+  const Tensor dx = grad_here(row.op, inputs, row.attrs, {file.at("dy")}).front();
   EXPECT_TRUE(is_close(dx, file.at("dx"), close, "dx"));
 }
 
@@ -52,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationGolden, testing::ValuesIn(activations())
                            return name;
                          });
 
-TEST(LinearGolden, FcEqualsPyTorch) {
+TEST_F(LinearGolden, FcEqualsPyTorch) {
   for (const bool bias : {true, false}) {
     const SafetensorsFile file = golden(bias ? "fc_bias" : "fc_no_bias");
     for (const std::string& name : cases_of(file)) {
@@ -64,9 +80,9 @@ TEST(LinearGolden, FcEqualsPyTorch) {
       const std::int64_t features = tensor("x").shape().back(),
                          outputs = tensor("y").shape().back();
       const std::int64_t rows = tensor("y").num_elements() / outputs;
-      EXPECT_TRUE(is_close(run_op("fc", inputs, attrs).front(), tensor("y"),
+      EXPECT_TRUE(is_close(run_here("fc", inputs, attrs).front(), tensor("y"),
                            tolerance(DType::FP32, features), "y"));
-      const std::vector<Tensor> grads = grad_op("fc", inputs, attrs, {tensor("dy")});
+      const std::vector<Tensor> grads = grad_here("fc", inputs, attrs, {tensor("dy")});
       EXPECT_TRUE(is_close(grads[0], tensor("dx"), tolerance(DType::FP32, outputs), "dx"));
       EXPECT_TRUE(is_close(grads[1], tensor("dweight"), tolerance(DType::FP32, rows), "dweight"));
       if (bias) {
@@ -76,21 +92,22 @@ TEST(LinearGolden, FcEqualsPyTorch) {
   }
 }
 
-TEST(ShapeGolden, AddEqualsPyTorch) {
+TEST_F(ShapeGolden, AddEqualsPyTorch) {
   const SafetensorsFile file = golden("add");
   for (const std::string& name : cases_of(file)) {
     SCOPED_TRACE(name);
     const auto tensor = [&](const std::string& part) { return file.at(name + "." + part); };
     const std::vector<Tensor> inputs = {tensor("a"), tensor("b")};
-    EXPECT_TRUE(is_close(run_op("add", inputs).front(), tensor("y"), tolerance(DType::FP32), "y"));
-    const std::vector<Tensor> grads = grad_op("add", inputs, {}, {tensor("dy")});
+    EXPECT_TRUE(
+        is_close(run_here("add", inputs).front(), tensor("y"), tolerance(DType::FP32), "y"));
+    const std::vector<Tensor> grads = grad_here("add", inputs, {}, {tensor("dy")});
     const std::int64_t summed = inputs[0].num_elements() / inputs[1].num_elements();
     EXPECT_TRUE(same_bytes(grads[0], tensor("da"), "da"));
     EXPECT_TRUE(is_close(grads[1], tensor("db"), tolerance(DType::FP32, summed), "db"));
   }
 }
 
-TEST(ShapeGolden, ConcatEqualsPyTorch) {
+TEST_F(ShapeGolden, ConcatEqualsPyTorch) {
   const SafetensorsFile file = golden("concat");
   const std::map<std::string, std::int64_t> axes = {
       {"last", 1}, {"three", 1}, {"middle", 1}, {"image", 3}};
@@ -102,15 +119,15 @@ TEST(ShapeGolden, ConcatEqualsPyTorch) {
       inputs.push_back(tensor(fmt::format("x{}", i)));
     }
     const Attrs attrs{{"axis", axes.at(name)}};
-    EXPECT_TRUE(same_bytes(run_op("concat", inputs, attrs).front(), tensor("y"), "y"));
-    const std::vector<Tensor> grads = grad_op("concat", inputs, attrs, {tensor("dy")});
+    EXPECT_TRUE(same_bytes(run_here("concat", inputs, attrs).front(), tensor("y"), "y"));
+    const std::vector<Tensor> grads = grad_here("concat", inputs, attrs, {tensor("dy")});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       EXPECT_TRUE(same_bytes(grads[i], tensor(fmt::format("dx{}", i)), fmt::format("dx{}", i)));
     }
   }
 }
 
-TEST(LossGolden, LogSoftmaxEqualsPyTorch) {
+TEST_F(LossGolden, LogSoftmaxEqualsPyTorch) {
   const SafetensorsFile file = golden("log_softmax");
   for (const std::string& name : cases_of(file)) {
     SCOPED_TRACE(name);
@@ -118,8 +135,8 @@ TEST(LossGolden, LogSoftmaxEqualsPyTorch) {
     const std::int64_t classes = x.shape().back();
     // x - max and log(sum) round to what x spans, up to 2e4.
     const Tolerance close = tolerance(DType::FP32, classes, name == "extreme" ? 20 : 2);
-    EXPECT_TRUE(is_close(run_op("log_softmax", {x}).front(), file.at(name + ".y"), close, "y"));
-    const Tensor dx = grad_op("log_softmax", {x}, {}, {file.at(name + ".dy")}).front();
+    EXPECT_TRUE(is_close(run_here("log_softmax", {x}).front(), file.at(name + ".y"), close, "y"));
+    const Tensor dx = grad_here("log_softmax", {x}, {}, {file.at(name + ".dy")}).front();
     EXPECT_TRUE(is_close(dx, file.at(name + ".dx"), close, "dx"));
   }
 }
@@ -135,14 +152,14 @@ void expect_loss(const SafetensorsFile& file, const std::string& name, const Los
   SCOPED_TRACE(call.op + " " + name);
   const Tensor x = file.at(name + ".x");
   const Tolerance close = tolerance(DType::FP32, x.num_elements(), call.scale);
-  EXPECT_TRUE(is_close(run_op(call.op, {x, call.target}, call.attrs).front(),
+  EXPECT_TRUE(is_close(run_here(call.op, {x, call.target}, call.attrs).front(),
                        file.at(name + ".loss_sum"), close, "loss"));
-  const Tensor dx = grad_op(call.op, {x, call.target}, call.attrs, {Tensor::full({}, 1)}).front();
+  const Tensor dx = grad_here(call.op, {x, call.target}, call.attrs, {Tensor::full({}, 1)}).front();
   // exp(log p) has the rounding of log p, which is as large as what the scores span.
   EXPECT_TRUE(is_close(dx, file.at(name + ".dx"), tolerance(DType::FP32, 1, call.scale / 2), "dx"));
 }
 
-TEST(LossGolden, CrossEntropyEqualsPyTorch) {
+TEST_F(LossGolden, CrossEntropyEqualsPyTorch) {
   const SafetensorsFile file = golden("cross_entropy");
   int checked = 0;
   for (const double smoothing : {0.0, 0.1, 1.0}) {
@@ -159,7 +176,7 @@ TEST(LossGolden, CrossEntropyEqualsPyTorch) {
   EXPECT_EQ(checked * 4, int(file.tensors.size()));
 }
 
-TEST(LossGolden, MseAndBceEqualPyTorch) {
+TEST_F(LossGolden, MseAndBceEqualPyTorch) {
   for (const std::string op : {"mse", "bce_with_logits"}) {
     const SafetensorsFile file = golden(op);
     for (const std::string& name : cases_of(file)) {
@@ -168,11 +185,11 @@ TEST(LossGolden, MseAndBceEqualPyTorch) {
   }
 }
 
-TEST(LossGolden, TopKCountsEqualAStableSort) {
+TEST_F(LossGolden, TopKCountsEqualAStableSort) {
   const SafetensorsFile file = golden("topk_correct");
   for (const std::string& name : cases_of(file)) {
     const Tensor got =
-        run_op("topk_correct", {file.at(name + ".x"), file.at(name + ".labels")}).front();
+        run_here("topk_correct", {file.at(name + ".x"), file.at(name + ".labels")}).front();
     EXPECT_TRUE(same_bytes(got, file.at(name + ".correct"), name));
   }
 }

@@ -44,8 +44,9 @@ const std::vector<Row> kRows = {
 };
 
 // Uniform in [-5, 5), no element within `margin` of a kink, where no difference quotient converges.
-Tensor smooth_inputs(const std::string& op, const Attrs& attrs, double margin) {
-  Tensor x = Tensor::uniform({7, 31}, -5, 5, 1);
+Tensor smooth_inputs(const std::string& op, const Attrs& attrs, double margin,
+                     const Shape& shape = {7, 31}) {
+  Tensor x = Tensor::uniform(shape, -5, 5, 1);
   for (float& value : std::span<float>(x.data<float>(), std::size_t(x.num_elements()))) {
     for (double kink : ref::kinks(op, attrs)) {
       if (std::abs(double(value) - kink) < margin) value = float(kink + 2 * margin);
@@ -80,6 +81,15 @@ std::vector<OpCase> elementwise_cases() {
       cases.push_back(
           elementwise_case(row.op, {{"alpha", row.alphas[i]}}, "_" + std::to_string(i)));
     }
+  }
+  return cases;
+}
+
+std::vector<OpCase> large_elementwise_cases() {
+  std::vector<OpCase> cases;
+  for (const std::string op : {"relu", "gelu", "tanh"}) {
+    cases.push_back(elementwise_case(op, {}, "_large"));
+    cases.back().inputs = {smooth_inputs(op, {}, 0.05, {1000003})};
   }
   return cases;
 }

@@ -44,4 +44,9 @@ std::vector<OpCase> linear_cases() {
           fc_case("one_output", {9, 21}, 1, false)};
 }
 
+std::vector<OpCase> large_linear_cases() {
+  return {fc_case("large", {517, 784}, 257, true), fc_case("large_no_bias", {64, 1031}, 130, false),
+          fc_case("large_rank3", {9, 33, 130}, 65, true)};
+}
+
 }  // namespace tr::test

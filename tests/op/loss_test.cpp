@@ -44,12 +44,12 @@ std::vector<Refusal> label_refusals(const Attrs& attrs) {
 }
 
 // `op` is nll (on log-probabilities) or softmax_cross_entropy (on scores).
-OpCase class_loss_case(const std::string& op, const std::string& name, bool soft,
-                       double smoothing) {
-  constexpr std::int64_t kRows = 9, kClasses = 11;
+OpCase class_loss_case(const std::string& op, const std::string& name, bool soft, double smoothing,
+                       const Shape& shape = {9, 11}) {
+  const std::int64_t rows = shape[0], classes = shape[1];
   OpCase c{.name = op + "_" + name, .op = op, .attrs = {{"label_smoothing", smoothing}}};
-  c.inputs = {Tensor::uniform({kRows, kClasses}, -4, 4, 1),
-              soft ? some_probabilities(kRows, kClasses) : some_labels(kRows, kClasses)};
+  c.inputs = {Tensor::uniform(shape, -4, 4, 1),
+              soft ? some_probabilities(rows, classes) : some_labels(rows, classes)};
   const bool scores = op != "nll";
   c.forward = [=](const std::vector<Array>& in) {
     return ref::nll(scores ? ref::log_softmax(in[0]) : in[0], in[1], smoothing);
@@ -57,7 +57,7 @@ OpCase class_loss_case(const std::string& op, const std::string& name, bool soft
   c.differentiable = {0};
   if (scores) c.low = {0};
   if (!scores) c.dtypes = {DType::FP32};
-  c.summed = kRows * kClasses;
+  c.summed = rows * classes;
   c.scale = 8;
   c.refusals = label_refusals(c.attrs);
   return c;
@@ -99,6 +99,26 @@ std::vector<OpCase> loss_cases() {
     cases.push_back(regression_case(op, "matrix", {7, 5}));
     cases.push_back(regression_case(op, "vector", {7}));
     cases.push_back(regression_case(op, "map", {3, 4, 4, 2}));
+  }
+  return cases;
+}
+
+std::vector<OpCase> large_loss_cases() {
+  std::vector<OpCase> cases = {log_softmax_case("many_rows", {300007, 10}, 4),
+                               log_softmax_case("large", {1999, 1001}, 4),
+                               log_softmax_case("huge_rows", {3, 50257}, 4)};
+  for (const std::string op : {"nll", "softmax_cross_entropy"}) {
+    cases.push_back(class_loss_case(op, "many_rows", false, 0.1, {300007, 10}));
+    cases.push_back(class_loss_case(op, "batch", false, 0, {1999, 16}));
+    cases.push_back(class_loss_case(op, "large", false, 0.1, {12011, 101}));
+    cases.push_back(class_loss_case(op, "large_soft", true, 0.1, {1201, 1001}));
+    cases.push_back(class_loss_case(op, "many_soft", true, 0, {5003, 10}));
+    cases.push_back(class_loss_case(op, "huge_rows", false, 0.1, {3, 50257}));
+    cases.push_back(class_loss_case(op, "huge_rows_soft", true, 0.1, {3, 50257}));
+  }
+  for (const std::string op : {"mse", "bce_with_logits"}) {
+    cases.push_back(regression_case(op, "one_block", {63, 127}));
+    cases.push_back(regression_case(op, "large", {2111, 2003}));
   }
   return cases;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "backend/kernel.h"
+#include "core/cpu_info.h"
 #include "core/format.h"
 #include "graph/computation_graph.h"
 #include "graph/op_def.h"
@@ -49,6 +50,11 @@ void launch_by_threads(const KernelArgs& args) {
   map(args, [=](float x) { return 2 * x * last_bit; });
 }
 
+void launch_far_by_threads(const KernelArgs& args) {
+  const float factor = 2 + 1e-3f * float(args.pool().num_threads());
+  map(args, [=](float x) { return factor * x; });
+}
+
 void launch_with_memory(const KernelArgs& args) {
   static std::atomic<int> launches{0};
   const float last_bit = 1 + 1.2e-7f * float(launches.fetch_add(1));
@@ -68,6 +74,7 @@ OpDef without_check(OpDef def) {
 const OpRegistration kSound{doubling("test_sound")};
 const OpRegistration kInexact{doubling("test_inexact")};
 const OpRegistration kByThreads{doubling("test_by_threads")};
+const OpRegistration kFarByThreads{doubling("test_far_by_threads")};
 const OpRegistration kWithMemory{doubling("test_with_memory")};
 const OpRegistration kCareless{without_check(doubling("test_careless"))};
 const OpRegistration kWrongGradient{with_gradient(
@@ -80,6 +87,7 @@ const OpRegistration kLostGradient{with_gradient(
 const KernelRegistration kSoundKernel{"test_sound", DeviceKind::CPU, launch_sound};
 const KernelRegistration kInexactKernel{"test_inexact", DeviceKind::CPU, launch_inexact};
 const KernelRegistration kByThreadsKernel{"test_by_threads", DeviceKind::CPU, launch_by_threads};
+const KernelRegistration kFarKernel{"test_far_by_threads", DeviceKind::CPU, launch_far_by_threads};
 const KernelRegistration kWithMemoryKernel{"test_with_memory", DeviceKind::CPU, launch_with_memory};
 const KernelRegistration kCarelessKernel{"test_careless", DeviceKind::CPU, launch_sound};
 const KernelRegistration kGradientKernel{"test_wrong_gradient", DeviceKind::CPU, launch_sound};
@@ -139,6 +147,18 @@ TEST(NegativeControl, ALastBitThatDependsOnThreadsIsSeen) {
 
 TEST(NegativeControl, ALastBitThatDependsOnTheLaunchIsSeen) {
   EXPECT_FALSE(verdicts("test_with_memory").parts);
+}
+
+TEST(NegativeControl, AnEagerLaunchThatDiffersFromTheCapturedOneIsSeen) {
+  EXPECT_TRUE(captured_equals_eager(case_of("test_sound"), DType::FP32, {}));
+  EXPECT_FALSE(captured_equals_eager(case_of("test_with_memory"), DType::FP32, {}));
+}
+
+TEST(NegativeControl, ADeviceWhoseBytesOrValuesDifferIsSeen) {
+  const TaskDevice other{DeviceKind::CPU, default_num_threads() + 1};
+  EXPECT_TRUE(equals_cpu(case_of("test_sound"), DType::FP32, other, true));
+  EXPECT_FALSE(equals_cpu(case_of("test_by_threads"), DType::FP32, other, true));
+  EXPECT_FALSE(equals_cpu(case_of("test_far_by_threads"), DType::FP32, other, false));
 }
 
 TEST(NegativeControl, AMissingCheckIsSeen) {

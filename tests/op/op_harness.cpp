@@ -5,7 +5,7 @@
 
 #include "core/format.h"
 #include "graph/op_def.h"
-#include "renaissance/task/simple_task.h"
+#include "op/op_launch.h"
 #include "support/compare.h"
 
 namespace tr::test {
@@ -33,20 +33,11 @@ std::vector<Array> arrays_of(const std::vector<Tensor>& tensors) {
   return arrays;
 }
 
-// A gradient of the first output, of its type.
-std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
-  std::vector<Tensor> douts(outputs.size());
-  const Tensor& y = outputs.front();
-  douts[0] = Tensor::uniform(y.shape(), -1, 1, kGradientSeed, y.dtype());
-  return douts;
-}
-
 struct Results {
   std::vector<Tensor> outputs, gradients;
 };
 
-Results run_both(const OpCase& c, const std::vector<Tensor>& inputs, int num_threads) {
-  const TaskDevice device{DeviceKind::CPU, num_threads};
+Results run_both(const OpCase& c, const std::vector<Tensor>& inputs, TaskDevice device) {
   Results results{run_op(c.op, inputs, c.attrs, device), {}};
   if (!c.differentiable.empty()) {
     results.gradients = grad_op(c.op, inputs, c.attrs, output_gradients(results.outputs), device);
@@ -54,7 +45,17 @@ Results run_both(const OpCase& c, const std::vector<Tensor>& inputs, int num_thr
   return results;
 }
 
+// What a kernel saved for the gradient was rounded to the dtype of the output.
+DType worse(DType a, DType b) { return unit_roundoff(a) > unit_roundoff(b) ? a : b; }
+
 }  // namespace
+
+std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
+  std::vector<Tensor> douts(outputs.size());
+  const Tensor& y = outputs.front();
+  douts[0] = Tensor::uniform(y.shape(), -1, 1, kGradientSeed, y.dtype());
+  return douts;
+}
 
 std::vector<Tensor> inputs_for(const OpCase& c, DType dtype) {
   std::vector<Tensor> inputs = c.inputs;
@@ -64,17 +65,19 @@ std::vector<Tensor> inputs_for(const OpCase& c, DType dtype) {
   return inputs;
 }
 
-testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype) {
+testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype,
+                                                   TaskDevice device) {
   const std::vector<Tensor> inputs = inputs_for(c, dtype);
-  const Tensor y = run_op(c.op, inputs, c.attrs).front();
+  const Tensor y = run_op(c.op, inputs, c.attrs, device).front();
   const Array want = on_present(c, inputs)(arrays_of(inputs));
   return is_close(y, want, tolerance(y.dtype(), c.summed, c.scale), "y");
 }
 
-testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype) {
+testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype,
+                                                             TaskDevice device) {
   const std::vector<Tensor> inputs = inputs_for(c, dtype);
-  const std::vector<Tensor> douts = output_gradients(run_op(c.op, inputs, c.attrs));
-  const std::vector<Tensor> gradients = grad_op(c.op, inputs, c.attrs, douts);
+  const std::vector<Tensor> douts = output_gradients(run_op(c.op, inputs, c.attrs, device));
+  const std::vector<Tensor> gradients = grad_op(c.op, inputs, c.attrs, douts, device);
   const Function f = on_present(c, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool wanted = std::find(c.differentiable.begin(), c.differentiable.end(), int(i)) !=
@@ -86,10 +89,7 @@ testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DT
     }
     if (gradients[i].empty()) return testing::AssertionFailure() << name << " is missing";
     const Array want = finite_difference(f, arrays_of(inputs), i, array_of(douts[0]));
-    // What a kernel saved for the gradient was rounded to the dtype of the output.
-    const DType worst = unit_roundoff(douts[0].dtype()) > unit_roundoff(gradients[i].dtype())
-                            ? douts[0].dtype()
-                            : gradients[i].dtype();
+    const DType worst = worse(douts[0].dtype(), gradients[i].dtype());
     const auto close = is_close(gradients[i], want, tolerance(worst, c.summed, c.scale), name);
     if (!close) return close;
   }
@@ -98,9 +98,9 @@ testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DT
 
 testing::AssertionResult same_bytes_for_thread_counts(const OpCase& c, DType dtype) {
   const std::vector<Tensor> inputs = inputs_for(c, dtype);
-  const Results one = run_both(c, inputs, 1);
+  const Results one = run_both(c, inputs, {DeviceKind::CPU, 1});
   for (int threads : {2, 3, 5}) {
-    const Results many = run_both(c, inputs, threads);
+    const Results many = run_both(c, inputs, {DeviceKind::CPU, threads});
     for (std::size_t i = 0; i < one.outputs.size(); ++i) {
       const auto same = same_bytes(many.outputs[i], one.outputs[i],
                                    fmt::format("output {} with {} threads", i, threads));
@@ -116,10 +116,10 @@ testing::AssertionResult same_bytes_for_thread_counts(const OpCase& c, DType dty
   return testing::AssertionSuccess();
 }
 
-testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype) {
+testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype, TaskDevice device) {
   const std::vector<Tensor> inputs = inputs_for(c, dtype);
-  const std::vector<Tensor> outputs = run_op(c.op, inputs, c.attrs);
-  SimpleTask task;
+  const std::vector<Tensor> outputs = run_op(c.op, inputs, c.attrs, device);
+  SimpleTask task(device);
   OpCall call{c.op, {}, {}, c.attrs};
   for (const Tensor& input : inputs) {
     call.inputs.push_back(input.empty() ? DTensor{} : task.alloc(input.shape(), input.dtype()));
@@ -155,20 +155,77 @@ testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype) {
   return testing::AssertionSuccess();
 }
 
-testing::AssertionResult refuses_wrong_input(const OpCase& c) {
+testing::AssertionResult refuses_wrong_input(const OpCase& c, TaskDevice device) {
   for (const Refusal& wrong : c.refusals) {
-    const auto refused = refuses([&] { run_op(c.op, wrong.inputs, wrong.attrs); }, wrong.words);
+    const auto refused =
+        refuses([&] { run_op(c.op, wrong.inputs, wrong.attrs, device); }, wrong.words);
     if (!refused) return testing::AssertionFailure() << wrong.name << ": " << refused.message();
   }
   return testing::AssertionSuccess();
 }
 
-std::vector<OpCase> all_cases() {
+testing::AssertionResult equals_cpu(const OpCase& c, DType dtype, TaskDevice device, bool exact) {
+  const std::vector<Tensor> inputs = inputs_for(c, dtype);
+  const Results want = run_both(c, inputs, {}), got = run_both(c, inputs, device);
+  const DType of_y = want.outputs.front().dtype();
+  const auto compare = [&](const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                           const char* what) -> testing::AssertionResult {
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      const std::string name = fmt::format("{} {}", what, i);
+      if (a[i].empty() != b[i].empty()) {
+        return testing::AssertionFailure() << name << " exists on one device alone";
+      }
+      if (b[i].empty()) continue;
+      Tolerance both = tolerance(worse(of_y, b[i].dtype()), c.summed, c.scale);
+      both.atol *= 2;
+      both.rtol *= 2;
+      const auto close = exact ? same_bytes(a[i], b[i], name) : is_close(a[i], b[i], both, name);
+      if (!close) return close;
+    }
+    return testing::AssertionSuccess();
+  };
+  const auto outputs = compare(got.outputs, want.outputs, "output");
+  return outputs ? compare(got.gradients, want.gradients, "gradient") : outputs;
+}
+
+testing::AssertionResult captured_equals_eager(const OpCase& c, DType dtype, TaskDevice device) {
+  OpLaunch launch(c, dtype, device);
+  const std::vector<Tensor> captured = launch.captured(), again = launch.captured();
+  const std::vector<Tensor> eager = launch.eager();
+  const std::vector<Tensor> alone = run_both(c, inputs_for(c, dtype), device).outputs;
+  for (std::size_t i = 0; i < captured.size(); ++i) {
+    if (captured[i].empty()) continue;
+    const auto same = same_bytes(again[i], captured[i], fmt::format("result {}, again", i));
+    if (!same) return same;
+    const auto single = same_bytes(eager[i], captured[i], fmt::format("result {}, eager", i));
+    if (!single) return single;
+  }
+  // Results begin with the outputs: what was NaN before the launch is now a value.
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const auto whole = same_bytes(captured[i], alone[i], fmt::format("output {}, by run_op", i));
+    if (!whole) return whole;
+  }
+  return testing::AssertionSuccess();
+}
+
+namespace {
+
+std::vector<OpCase> joined(std::initializer_list<std::vector<OpCase> (*)()> families) {
   std::vector<OpCase> cases;
-  for (auto family : {elementwise_cases, linear_cases, shape_cases, loss_cases}) {
+  for (auto family : families) {
     for (OpCase& c : family()) cases.push_back(std::move(c));
   }
   return cases;
+}
+
+}  // namespace
+
+std::vector<OpCase> all_cases() {
+  return joined({elementwise_cases, linear_cases, shape_cases, loss_cases});
+}
+
+std::vector<OpCase> large_cases() {
+  return joined({large_elementwise_cases, large_linear_cases, large_shape_cases, large_loss_cases});
 }
 
 }  // namespace tr::test

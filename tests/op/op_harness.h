@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "renaissance/graph/attrs.h"
+#include "renaissance/task/simple_task.h"
 #include "renaissance/tensor/tensor.h"
 #include "support/reference.h"
 
@@ -38,20 +39,30 @@ struct OpCase {
 // The claims, one function each, so that a deliberately wrong op can be shown to fail them.
 
 /// The output equals the reference in double.
-testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype);
+testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype,
+                                                   TaskDevice device = {});
 /// Every gradient equals central differences of the reference in double; inputs that are not
 /// differentiable get none.
-testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype);
+testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype,
+                                                             TaskDevice device = {});
 /// 1, 2, 3 and 5 compute threads give the same bytes, forward and backward.
 testing::AssertionResult same_bytes_for_thread_counts(const OpCase& c, DType dtype);
 /// The op with relu after it, launched as one graph, twice, and as two graphs, gives the same
 /// bytes.
-testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype);
+testing::AssertionResult parts_equal_whole(const OpCase& c, DType dtype, TaskDevice device = {});
 /// Each of the case's wrong inputs is refused with its words.
-testing::AssertionResult refuses_wrong_input(const OpCase& c);
+testing::AssertionResult refuses_wrong_input(const OpCase& c, TaskDevice device = {});
+/// Outputs and gradients of the device are the CPU's: each may be off by the tolerance, or has the
+/// CPU's bytes if `exact`.
+testing::AssertionResult equals_cpu(const OpCase& c, DType dtype, TaskDevice device, bool exact);
+/// The op and its gradient as one graph give the same bytes launched as a whole, again, and node by
+/// node; every byte of the results is written.
+testing::AssertionResult captured_equals_eager(const OpCase& c, DType dtype, TaskDevice device);
 
 /// The case's inputs as they are tested for `dtype`.
 std::vector<Tensor> inputs_for(const OpCase& c, DType dtype);
+/// A gradient of the first output, of its type; none for the others.
+std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs);
 
 // All cases, by family.
 std::vector<OpCase> elementwise_cases();
@@ -59,5 +70,12 @@ std::vector<OpCase> linear_cases();
 std::vector<OpCase> shape_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> all_cases();
+// Too large for finite differences: they fill a device's grid more than once, or take paths of
+// their own there.
+std::vector<OpCase> large_elementwise_cases();
+std::vector<OpCase> large_linear_cases();
+std::vector<OpCase> large_shape_cases();
+std::vector<OpCase> large_loss_cases();
+std::vector<OpCase> large_cases();
 
 }  // namespace tr::test

@@ -13,7 +13,7 @@ class OpTest : public testing::TestWithParam<OpCase> {
   void for_each_dtype(Claim claim) {
     for (DType dtype : GetParam().dtypes) {
       SCOPED_TRACE(std::string(name_of(dtype)));
-      EXPECT_TRUE(claim(GetParam(), dtype));
+      EXPECT_TRUE(claim(GetParam(), dtype, TaskDevice{}));
     }
   }
 };
@@ -29,9 +29,15 @@ TEST_P(OpTest, GradientMatchesFiniteDifferences) {
   for_each_dtype(gradient_matches_finite_differences);
 }
 
-TEST_P(OpTest, ThreadCountsGiveTheSameBytes) { for_each_dtype(same_bytes_for_thread_counts); }
+TEST_P(OpTest, ThreadCountsGiveTheSameBytes) {
+  for_each_dtype([](const OpCase& c, DType dtype, TaskDevice) {
+    return same_bytes_for_thread_counts(c, dtype);
+  });
+}
 
 TEST_P(OpTest, LaunchInPartsEqualsWhole) { for_each_dtype(parts_equal_whole); }
+
+TEST_P(OpTest, CapturedEqualsEager) { for_each_dtype(captured_equals_eager); }
 
 TEST_P(OpTest, RefusesWrongInput) { EXPECT_TRUE(refuses_wrong_input(GetParam())); }
 

@@ -79,4 +79,23 @@ std::vector<OpCase> shape_cases() {
           concat_case("image", 3, {{2, 3, 3, 2}, {2, 3, 3, 5}})};
 }
 
+std::vector<OpCase> large_shape_cases() {
+  std::vector<Shape> many;  // more parts than one launch takes
+  for (std::int64_t i = 0; i < 70; ++i) many.push_back({37, 1 + i % 5});
+  return {add_case("large_same", {1031, 1033}, {1031, 1033}),
+          add_case("large_row", {2053, 517}, {517}),
+          add_case("large_column", {2053, 517}, {2053, 1}),
+          add_case("large_middle", {63, 129, 65}, {129, 1}),
+          reduce_case("large_row", {4099, 517}, {517}),
+          reduce_case("large_column", {517, 4099}, {517, 1}),
+          reduce_case("large_one", {1009, 1013}, {1}),
+          reduce_case("large_middle", {63, 129, 65}, {129, 1}),
+          reduce_case("narrow", {300007, 3}, {3}),
+          reduce_case("tall", {300007, 3}, {300007, 1}),
+          reduce_case("both_ends", {33, 1, 65, 17}, {33, 1, 1, 17}),
+          concat_case("large", -1, {{5003, 33}, {5003, 64}, {5003, 7}}),
+          concat_case("large_aligned", -1, {{5003, 64}, {5003, 32}}),
+          concat_case("many", 1, many)};
+}
+
 }  // namespace tr::test
