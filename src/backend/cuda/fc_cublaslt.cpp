@@ -13,6 +13,7 @@ namespace tr::cuda {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::uintptr_t kVectorAlignment = 256;  // of biases and their gradients
 
 /// Enough for the partial results of a product cut 16 times along k, within cuBLASLt's usual 32
 /// MiB.
@@ -111,6 +112,10 @@ class CublasLtProduct final : public Product {
     set(desc, CUBLASLT_MATMUL_DESC_TRANSA, operation(shape.transpose_b));
     set(desc, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.transpose_a));
     set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(fused));
+    // The heuristics may look at the alignment of a vector that only run() knows.
+    if (has_vector()) {
+      set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(kVectorAlignment));
+    }
   }
 
   /// Asks the heuristics, whose answer depends on shape, device and library only. False: they have
@@ -144,7 +149,7 @@ class CublasLtProduct final : public Product {
   }
 
   void run(const KernelArgs& args, const ProductOperands& operands) const override {
-    if (fused_ != Fused::NONE && fused_ != Fused::RELU) {
+    if (has_vector()) {
       set(desc_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
     }
     const float one = 1, zero = 0;
@@ -156,6 +161,8 @@ class CublasLtProduct final : public Product {
   }
 
  private:
+  bool has_vector() const { return fused_ != Fused::NONE && fused_ != Fused::RELU; }
+
   cublasLtHandle_t handle_;
   Fused fused_;
   Owned<cublasLtMatrixLayout_t> first_, second_, result_;

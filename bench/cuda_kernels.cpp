@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole-range kernels of the GPU against a copy of the same device, and products. A sample is one
+// launch, timed by events; rows of ranges give GB/s of the bytes that the op must move.
+#include <cuda_runtime_api.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "backend/cuda/check.h"
+#include "backend/device_backend.h"
+#include "backend/kernel.h"
+#include "bench_report.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "device/single_communicator.h"
+#include "graph/memory_plan.h"
+#include "graph/op_def.h"
+#include "graph/step_tables.h"
+
+namespace tr::bench {
+namespace {
+
+constexpr int kFill = 0x3c;  // each fp32 is 0.0115, each fp16 1.06
+
+/// Device memory for as long as the program runs: each tensor has bytes of its own.
+std::byte* allocate(std::int64_t bytes) {
+  void* data = nullptr;
+  TR_CUDA(cudaMalloc(&data, std::size_t(std::max<std::int64_t>(bytes, 1))));
+  TR_CUDA(cudaMemset(data, kFill, std::size_t(bytes)));
+  return static_cast<std::byte*>(data);
+}
+
+class Timer {
+ public:
+  explicit Timer(cudaStream_t stream) : stream_(stream) {
+    TR_CUDA(cudaEventCreate(&begin_));
+    TR_CUDA(cudaEventCreate(&end_));
+  }
+  /// Seconds of each of `n` calls, after three that are not counted.
+  template <typename F>
+  std::vector<double> samples(int n, F&& enqueue) const {
+    std::vector<double> seconds;
+    for (int i = -3; i < n; ++i) {
+      TR_CUDA(cudaEventRecord(begin_, stream_));
+      enqueue();
+      TR_CUDA(cudaEventRecord(end_, stream_));
+      TR_CUDA(cudaEventSynchronize(end_));
+      float ms = 0;
+      TR_CUDA(cudaEventElapsedTime(&ms, begin_, end_));
+      if (i >= 0) seconds.push_back(double(ms) * 1e-3);
+    }
+    return seconds;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+/// One node, ready to be launched again and again.
+class Node {
+ public:
+  Node(const std::string& op, const Attrs& attrs, const std::vector<TensorType>& in,
+       cudaStream_t stream)
+      : def_(OpRegistry::instance().get(op)), attrs_(complete_attrs(def_, attrs)) {
+    args_.attrs_ = &attrs_;
+    args_.in_types_ = in;
+    args_.out_types_ = def_.infer(attrs_, in);
+    const KernelQuery query{attrs_, args_.in_types_, args_.out_types_};
+    for (const KernelDef* kernel : kernels_of(op, DeviceKind::CUDA)) {
+      if (kernel_ == nullptr && (!kernel->refuse || kernel->refuse(query).empty()))
+        kernel_ = kernel;
+    }
+    TR_CHECK(kernel_ != nullptr, "{}: no CUDA kernel takes it", op);
+    for (const TensorType& type : in)
+      args_.in_slots_.push_back(type.shape.rank() == 0 && type == TensorType{} ? -1 : add(type));
+    for (const TensorType& type : args_.out_types_) args_.out_slots_.push_back(add(type));
+    args_.workspace_bytes_ = kernel_->workspace_bytes ? kernel_->workspace_bytes(query) : 0;
+    pointers_.push_back(allocate(args_.workspace_bytes_));
+    args_.workspace_slot_ = std::int32_t(pointers_.size() - 1);
+    args_.pointers_ = pointers_.data();
+    args_.stream_ = stream;
+    args_.communicator_ = &ranks_;
+    if (kernel_->prepare) prepared_ = kernel_->prepare(query, 1);
+  }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node() {
+    for (void* pointer : pointers_) cudaFree(pointer);
+  }
+
+  void write(int input, const void* from, std::size_t bytes) {
+    TR_CUDA(cudaMemcpy(pointers_[std::size_t(input)], from, bytes, cudaMemcpyHostToDevice));
+  }
+  void enqueue() const { prepared_ ? prepared_->run(args_) : kernel_->launch(args_); }
+  Cost cost() const { return def_.cost(attrs_, args_.in_types_, args_.out_types_); }
+  const std::string& kernel() const { return kernel_->name; }
+
+ private:
+  std::int32_t add(const TensorType& type) {
+    pointers_.push_back(allocate(bytes_of(type)));
+    return std::int32_t(pointers_.size() - 1);
+  }
+
+  const OpDef& def_;
+  Attrs attrs_;
+  const KernelDef* kernel_ = nullptr;
+  std::vector<void*> pointers_;
+  KernelArgs args_;
+  SingleCommunicator ranks_;
+  std::unique_ptr<PreparedKernel> prepared_;
+};
+
+struct Bench {
+  Report& report;
+  cudaStream_t stream;
+  int n;
+  Timer timer{stream};
+  Summary copy{};  // GB/s, reads and writes counted
+
+  Summary rate(const std::vector<double>& seconds, double work) const {
+    std::vector<double> rates;
+    for (const double s : seconds) rates.push_back(work / s);
+    return summarize(rates);
+  }
+
+  void run_copy(std::int64_t count) {
+    const std::int64_t bytes = count * 4;
+    std::byte *from = allocate(bytes), *to = allocate(bytes);
+    copy = rate(timer.samples(n,
+                              [&] {
+                                TR_CUDA(cudaMemcpyAsync(to, from, std::size_t(bytes),
+                                                        cudaMemcpyDeviceToDevice, stream));
+                              }),
+                double(2 * bytes) * 1e-9);
+    TR_CUDA(cudaFree(from));
+    TR_CUDA(cudaFree(to));
+    report.add(make_row("copy", "GB/s", copy));
+  }
+  void add_range(const std::string& name, Node& node) {
+    const auto seconds = timer.samples(n, [&] { node.enqueue(); });
+    Row row = make_row(name, "GB/s", rate(seconds, double(node.cost().bytes) * 1e-9));
+    set_peer(row, "copy", copy, /*less_is_better=*/false);
+    report.add(row);
+  }
+  void add_product(const std::string& op, std::int64_t rows, std::int64_t in, std::int64_t out,
+                   DType dtype) {
+    const TensorType x{{rows, in}, dtype}, dy{{rows, out}, dtype}, weight{{out, in}, dtype};
+    const TensorType bias{{out}, DType::FP32};
+    const std::vector<TensorType> inputs = op == "fc"      ? std::vector{x, weight, bias}
+                                           : op == "fc_dx" ? std::vector{dy, weight, x}
+                                                           : std::vector{dy, x};
+    const Attrs attrs = op == "fc_dweight" ? Attrs{} : Attrs{{"activation", std::string("relu")}};
+    Node node(op, attrs, inputs, stream);
+    const auto seconds = timer.samples(n, [&] { node.enqueue(); });
+    report.add(make_row(fmt::format("{} {}x{}x{} {}", node.kernel(), rows, in, out, dtype),
+                        "TFLOP/s", rate(seconds, double(node.cost().flops) * 1e-12)));
+  }
+};
+
+/// An optimizer's node over `count` parameters in 161 segments, as many as ResNet-50 has.
+void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DType cast) {
+  std::vector<Segment> segments(161);
+  const std::int64_t each = count / std::int64_t(segments.size()) / 128 * 128;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    segments[i].begin = std::int64_t(i) * each;
+    segments[i].count = i + 1 < segments.size() ? each : count - segments[i].begin;
+  }
+  const TensorType range{{count}, DType::FP32};
+  std::vector<TensorType> in = {range,
+                                range,
+                                {{std::int64_t(segments.size() * sizeof(Segment))}, DType::UINT8},
+                                {{4, step_floats_columns(1)}, DType::FP32},
+                                {{kNumCounters}, DType::INT64},
+                                {Shape{}, DType::FP32},
+                                {Shape{}, DType::INT32},
+                                {Shape{}, DType::FP32},
+                                range};
+  if (op == "adam") in.push_back(range);
+  if (cast != DType::FP32) in.push_back({{count}, cast});
+  Node node(op, op == "sgd" ? Attrs{{"momentum", 0.9}} : Attrs{}, in, bench.stream);
+  node.write(2, segments.data(), segments.size() * sizeof(Segment));
+  const std::int64_t counters[kNumCounters] = {};
+  node.write(4, counters, sizeof(counters));
+  const std::int32_t found_inf = 0;
+  node.write(6, &found_inf, sizeof(found_inf));
+  bench.add_range(fmt::format("{} {}{}", op, count, cast == DType::FP32 ? "" : " + copy"), node);
+}
+
+void run(Bench& bench, std::int64_t count) {
+  bench.run_copy(count);
+  for (const DType cast : {DType::FP32, DType::FP16}) {
+    add_optimizer(bench, "sgd", count, cast);
+    add_optimizer(bench, "adam", count, cast);
+  }
+  const TensorType range{{count}, DType::FP32};
+  {
+    Node node("finite_check", {}, {range}, bench.stream);
+    bench.add_range("finite_check", node);
+  }
+  {
+    Node node("accumulate_grads", {{"first", false}, {"last", false}}, {range, range},
+              bench.stream);
+    bench.add_range("accumulate_grads", node);
+  }
+  for (const DType dtype : {DType::FP16, DType::FP32}) {
+    for (const char* op : {"fc", "fc_dx", "fc_dweight"}) {
+      bench.add_product(op, 200, 784, 512, dtype);
+      bench.add_product(op, 4096, 4096, 4096, dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tr::bench
+
+int main(int argc, char** argv) try {
+  CLI::App app("Bandwidth of whole-range CUDA kernels, and products");
+  std::int64_t count = 138357544;  // parameters of VGG-16
+  int n = 20;
+  std::string json;
+  app.add_option("--count", count, "elements of a range");
+  app.add_option("-n", n, "samples of each row");
+  app.add_option("--json", json, "file for the rows; - for standard output");
+  CLI11_PARSE(app, argc, argv);
+  const tr::DeviceBackend* backend = tr::find_backend(tr::DeviceKind::CUDA);
+  const std::vector<tr::DeviceInfo> devices = backend->devices();
+  if (devices.empty()) {
+    std::fprintf(stderr, "bench_cuda_kernels: %s\n", backend->why_none().c_str());
+    return 1;
+  }
+  tr::bench::Report report(argc, argv);
+  report.set_env("gpu", devices[0].name);
+  report.set_env("cuda", backend->built_for);
+  cudaStream_t stream = nullptr;
+  TR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  tr::bench::Bench bench{report, stream, n};
+  tr::bench::run(bench, count);
+  report.write_json(json);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "bench_cuda_kernels: %s\n", error.what());
+  return 1;
+}
