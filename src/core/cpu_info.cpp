@@ -3,6 +3,8 @@
 
 #include <cpuid.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +67,16 @@ std::vector<std::string> present_flags() {
   return flags;
 }
 
+// The registers of tiles are 8 KiB a thread; Linux saves them only for processes that asked
+// (Documentation/arch/x86/xstate.rst). Threads inherit the permission.
+bool request_amx_bf16() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool has_bf16 = (d >> 22 & 1u) != 0, has_tiles = (d >> 24 & 1u) != 0;
+  return has_bf16 && has_tiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 int processors_of_affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -94,6 +106,11 @@ bool CpuInfo::has(const std::string& flag) const {
 const CpuInfo& cpu_info() {
   static const CpuInfo info = read_cpu_info();
   return info;
+}
+
+bool may_use_amx_bf16() {
+  static const bool granted = request_amx_bf16();
+  return granted;
 }
 
 void require_supported_cpu() { require_supported_cpu(cpu_info()); }

@@ -18,6 +18,10 @@ struct CpuInfo {
 /// Read once, from cpuid and the system.
 const CpuInfo& cpu_info();
 
+/// True if this process may multiply bf16 in AMX tiles: the processor has them and the system grants
+/// their registers, which is asked once, at the first call.
+bool may_use_amx_bf16();
+
 /// @throws Unsupported  the processor lacks an instruction set that the library is compiled for.
 void require_supported_cpu();
 

@@ -6,6 +6,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/packed_matmul.h"
 #include "backend/cpu/partition.h"
+#include "core/cpu_info.h"
 
 namespace tr::cpu {
 namespace {
@@ -27,6 +28,11 @@ std::string packed_refuses(DType dtype) {
   return fmt::format("{} operands are computed in fp32", name_of(dtype));
 }
 
+std::string amx_refuses(DType dtype) {
+  if (dtype != DType::BF16) return fmt::format("{} operands, tiles take bf16", name_of(dtype));
+  return may_use_amx_bf16() ? "" : "the processor has no AMX bf16, or the system keeps it";
+}
+
 std::string widened_refuses(DType dtype) {
   if (dtype == DType::FP16 || dtype == DType::BF16) return "";
   return fmt::format("{} operands need no widening", name_of(dtype));
@@ -41,6 +47,7 @@ std::string packed_widened_refuses(DType dtype) {
 
 const std::vector<MatmulEngine>& matmul_engines() {
   static const std::vector<MatmulEngine> engines = {
+      {"amx", 30, amx_refuses, make_amx_matmul, false},
       {"packed", 20, packed_refuses, make_packed_matmul, false},
       {"onednn", 10, onednn_refuses, make_onednn_matmul, false},
       {"packed_widened", 5, packed_widened_refuses, make_packed_matmul, true},

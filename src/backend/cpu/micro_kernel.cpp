@@ -64,7 +64,10 @@ __attribute__((target("avx512f"))) void multiply(const MicroCall& call) {
 
 template <bool kPairs, int... R>
 constexpr MicroKernels table(std::integer_sequence<int, R...>) {
-  return {{{nullptr, multiply<kPairs, R + 1, 1>...}, {nullptr, multiply<kPairs, R + 1, 2>...}}};
+  MicroKernels kernels;
+  kernels.vectors = {
+      {{nullptr, multiply<kPairs, R + 1, 1>...}, {nullptr, multiply<kPairs, R + 1, 2>...}}};
+  return kernels;
 }
 
 using Rows = std::make_integer_sequence<int, kMicroRows>;

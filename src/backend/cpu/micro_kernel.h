@@ -23,16 +23,29 @@ struct MicroCall {
   std::int64_t ldc = 0;
   std::int64_t k = 0;
   std::int64_t columns = kMicroColumns;
+  std::int64_t rows = 0;  // R
 };
 using MicroKernel = void (*)(const MicroCall&);
-/// By number of rows (entry 0 is null), for columns in one vector and in two.
-using MicroKernels = std::array<std::array<MicroKernel, kMicroRows + 1>, 2>;
 
-/// The kernel of a table for `rows` x `columns`.
-inline MicroKernel kernel_for(const MicroKernels& kernels, std::int64_t rows,
-                              std::int64_t columns) {
-  return kernels[columns > kMicroColumns / 2 ? 1 : 0][std::size_t(rows)];
-}
+/// What a packed product runs on.
+struct MicroKernels {
+  std::int64_t rows = kMicroRows;  // of a block, at most
+  /// Terms of a sum (words) that one step takes: packed operands are padded to it with zeros.
+  std::int64_t step = 1;
+  /// Blocks are packed as tiles, [k / step][rows][step], and padded to `rows`; else as [k][R].
+  bool tiles = false;
+  /// Set and leave the thread's mode around calls; null: there is none.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
+  /// By number of rows (entry 0 is null), for columns in one vector and in two.
+  std::array<std::array<MicroKernel, kMicroRows + 1>, 2> vectors{};
+  MicroKernel tile = nullptr;  // any number of rows and columns
+
+  MicroKernel of(std::int64_t num_rows, std::int64_t num_columns) const {
+    if (tiles) return tile;
+    return vectors[num_columns > kMicroColumns / 2 ? 1 : 0][std::size_t(num_rows)];
+  }
+};
 
 /// Words are floats; needs AVX-512 F.
 const MicroKernels& fp32_micro_kernels();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/packed_matmul.h"
 
+#include "backend/cpu/amx_kernel.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/packing.h"
 #include "backend/cpu/partition.h"
@@ -27,11 +28,16 @@ constexpr std::int64_t kSetupBlocks = 2;
 /// several blocks, and lines 4096 bytes apart push each other out of the cache.
 constexpr std::int64_t kPackedTogether = 8;
 
-/// Rows cut into blocks of nearly equal height, none above kMicroRows.
+/// Rows cut into blocks of nearly equal height, none above `most`; for tiles, of `most` but the
+/// last.
 struct RowBlocks {
   std::int64_t rows = 0;
-  std::int64_t count() const { return ceil_div(rows, kMicroRows); }
-  std::int64_t begin(std::int64_t block) const { return block * rows / count(); }
+  std::int64_t most = kMicroRows;
+  bool tiles = false;
+  std::int64_t count() const { return ceil_div(rows, most); }
+  std::int64_t begin(std::int64_t block) const {
+    return tiles ? std::min(rows, block * most) : block * rows / count();
+  }
   std::int64_t height(std::int64_t block) const { return begin(block + 1) - begin(block); }
 };
 
@@ -44,22 +50,24 @@ std::int64_t tile_columns(const MatmulShape& shape) {
   return shape.n >= kWantedTiles * kWideColumns ? kWideColumns : kMicroColumns;
 }
 
-std::int64_t tile_rows(const MatmulShape& shape) {
+std::int64_t tile_rows(const MatmulShape& shape, const MicroKernels& kernels) {
   if (cuts_rows(shape)) {
-    return std::clamp(ceil_div(shape.m, kWantedTiles), kMinOwnRows, kMaxOwnRows);
+    const std::int64_t rows = std::clamp(ceil_div(shape.m, kWantedTiles), kMinOwnRows, kMaxOwnRows);
+    return kernels.tiles ? round_up(rows, kernels.rows) : rows;
   }
   const std::int64_t across = std::max<std::int64_t>(1, ceil_div(shape.n, tile_columns(shape)));
   const std::int64_t down = ceil_div(kWantedTiles / 2, across);
-  return std::max(kMinRows, round_up(ceil_div(shape.m, down), kMicroRows));
+  return round_up(std::max(kMinRows, ceil_div(shape.m, down)), kernels.rows);
 }
 
 class PackedMatmul final : public TiledMatmul {
  public:
-  explicit PackedMatmul(const MatmulShape& shape)
-      : TiledMatmul(shape, tile_rows(shape), tile_columns(shape)),
+  PackedMatmul(const MatmulShape& shape, const MicroKernels& kernels)
+      : TiledMatmul(shape, tile_rows(shape, kernels), tile_columns(shape)),
+        kernels_(kernels),
         shares_b_(cuts_rows(shape)),
         pairs_(shape.dtype == DType::BF16),
-        words_(pairs_ ? ceil_div(shape.k, 2) : shape.k),
+        words_(round_up(pairs_ ? ceil_div(shape.k, 2) : shape.k, kernels.step)),
         num_slices_(std::max<std::int64_t>(1, ceil_div(words_, kMaxDepth))) {
     TR_ASSERT(shape.dtype == DType::FP32 || shape.dtype == DType::BF16);
   }
@@ -68,8 +76,8 @@ class PackedMatmul final : public TiledMatmul {
     return shares_b_ ? num_panels() : num_row_tiles() * setup_tasks_of_tile();
   }
   std::int64_t shared_bytes() const override {
-    return (shares_b_ ? num_panels() * kMicroColumns : shape().m) * words_ *
-           std::int64_t(sizeof(float));
+    const std::int64_t side = shares_b_ ? num_panels() * kMicroColumns : stored_rows(shape().m);
+    return side * words_ * std::int64_t(sizeof(float));
   }
 
   // Of A: a block of rows lies at its first row times words_: [words_][height] inside. Of B: a
@@ -82,8 +90,8 @@ class PackedMatmul final : public TiledMatmul {
       pack_panel(b, {0, words_}, column, packed + column * words_);
       return;
     }
-    const MatmulTile place = tile(task / setup_tasks_of_tile());
-    const RowBlocks blocks{place.num_rows};
+    const MatmulTile place = row_tile(task / setup_tasks_of_tile());
+    const RowBlocks blocks = blocks_of(place);
     const std::int64_t first = task % setup_tasks_of_tile() * kSetupBlocks;
     const std::int64_t last = std::min(first + kSetupBlocks, blocks.count());
     for (std::int64_t block = first; block < last; ++block) {
@@ -100,6 +108,7 @@ class PackedMatmul final : public TiledMatmul {
                 std::byte* scratch) const override {
     const MatmulTile place = tile(index);
     auto* packed = reinterpret_cast<float*>(scratch);
+    if (kernels_.begin != nullptr) kernels_.begin();
     for (std::int64_t s = 0; s < num_slices_; ++s) {
       const Slice k = slice(s);
       pack_private(place, a, b, k, packed);
@@ -111,6 +120,7 @@ class PackedMatmul final : public TiledMatmul {
       }
       multiply({place, k, reinterpret_cast<const float*>(shared), packed, c}, next);
     }
+    if (kernels_.end != nullptr) kernels_.end();
   }
 
  private:
@@ -136,26 +146,39 @@ class PackedMatmul final : public TiledMatmul {
   };
 
   Slice slice(std::int64_t index) const {
-    const std::int64_t begin = index * words_ / num_slices_;
-    return {begin, (index + 1) * words_ / num_slices_ - begin};
+    const std::int64_t steps = words_ / kernels_.step;
+    const std::int64_t begin = index * steps / num_slices_ * kernels_.step;
+    return {begin, (index + 1) * steps / num_slices_ * kernels_.step - begin};
+  }
+  RowBlocks blocks_of(const MatmulTile& place) const {
+    return {place.num_rows, kernels_.rows, kernels_.tiles};
+  }
+  /// Rows that `rows` take where they are packed.
+  std::int64_t stored_rows(std::int64_t rows) const {
+    return kernels_.tiles ? round_up(rows, kernels_.rows) : rows;
   }
   std::int64_t num_panels() const { return ceil_div(shape().n, kMicroColumns); }
   std::int64_t num_row_tiles() const { return ceil_div(shape().m, tile(0).num_rows); }
+  /// Any tile of the given run of rows.
+  MatmulTile row_tile(std::int64_t index) const {
+    return tile(shape().cut_rows ? index * (num_tiles() / num_row_tiles()) : index);
+  }
   /// Of the first tile, the highest; tasks beyond the last block of a lower one do nothing.
   std::int64_t setup_tasks_of_tile() const {
-    return std::max<std::int64_t>(1, ceil_div(RowBlocks{tile(0).num_rows}.count(), kSetupBlocks));
+    return std::max<std::int64_t>(1, ceil_div(blocks_of(tile(0)).count(), kSetupBlocks));
   }
   /// Of the operand that a tile packs for itself, a multiple of a line.
   std::int64_t private_floats() const {
     const std::int64_t side =
-        shares_b_ ? tile(0).num_rows : round_up(tile(0).num_columns, kMicroColumns);
-    return round_up(ceil_div(words_, num_slices_) * side, kMicroColumns);
+        shares_b_ ? stored_rows(tile(0).num_rows) : round_up(tile(0).num_columns, kMicroColumns);
+    const std::int64_t steps = ceil_div(words_ / kernels_.step, num_slices_);
+    return round_up(steps * kernels_.step * side, kMicroColumns);
   }
   /// Sums between slices stay beside the packed operand, dense: in C, rows of 4096 bytes would
   /// collide in the cache, and loads wait for stores at equal places of other pages.
   std::int64_t sum_floats() const {
     if (num_slices_ == 1) return 0;
-    return tile(0).num_rows * round_up(tile(0).num_columns, kMicroColumns);
+    return stored_rows(tile(0).num_rows) * round_up(tile(0).num_columns, kMicroColumns);
   }
 
   /// Packs from element `from` of an operand; `by_k`: its rows are terms, else they are what is
@@ -185,6 +208,8 @@ class PackedMatmul final : public TiledMatmul {
                       kMicroColumns};
     const std::int64_t from = s.transpose_b ? column * s.ldb() + term : term * s.ldb() + column;
     pack(b, from, s.ldb(), !s.transpose_b, block, panel);
+    const std::int64_t filled = ceil_div(block.num_k, terms_per_word());
+    std::fill(panel + filled * kMicroColumns, panel + k.depth * kMicroColumns, 0.0f);
   }
 
   void pack_block(const void* a, const Slice& k, std::int64_t row, std::int64_t height,
@@ -192,6 +217,11 @@ class PackedMatmul final : public TiledMatmul {
     const MatmulShape& s = shape();
     const std::int64_t term = k.begin * terms_per_word();
     const std::int64_t from = s.transpose_a ? term * s.lda() + row : row * s.lda() + term;
+    if (kernels_.tiles) {
+      pack_amx_block(static_cast<const std::uint16_t*>(a) + from, s.lda(), s.transpose_a, height,
+                     num_terms(k), packed);
+      return;
+    }
     pack(a, from, s.lda(), s.transpose_a, {height, num_terms(k), height}, packed);
   }
 
@@ -203,13 +233,14 @@ class PackedMatmul final : public TiledMatmul {
       }
       return;
     }
-    const RowBlocks blocks{place.num_rows};
-    for (std::int64_t word = k.begin; word < k.end(); word += kPackedTogether) {
-      const Slice part{word, std::min(kPackedTogether, k.end() - word)};
+    const RowBlocks blocks = blocks_of(place);
+    const std::int64_t together = std::max(kPackedTogether, kernels_.step);
+    for (std::int64_t word = k.begin; word < k.end(); word += together) {
+      const Slice part{word, std::min(together, k.end() - word)};
       for (std::int64_t block = 0; block < blocks.count(); ++block) {
         const std::int64_t row = blocks.begin(block), height = blocks.height(block);
         pack_block(a, part, place.row + row, height,
-                   packed + row * k.depth + (word - k.begin) * height);
+                   packed + row * k.depth + (word - k.begin) * stored_rows(height));
       }
     }
   }
@@ -230,7 +261,7 @@ class PackedMatmul final : public TiledMatmul {
 
   void multiply(const Product& product, const Prefetch& next) const {
     const std::int64_t num_columns = product.place.num_columns;
-    const RowBlocks blocks{product.place.num_rows};
+    const RowBlocks blocks = blocks_of(product.place);
     const std::int64_t panels = ceil_div(num_columns, kMicroColumns);
     const std::int64_t calls = blocks.count() * panels;
     // A block of A meets all panels while it is in the nearest cache.
@@ -248,26 +279,29 @@ class PackedMatmul final : public TiledMatmul {
     const MatmulShape& s = shape();
     const auto& [place, k, shared, scratch, c] = product;
     float* sum = scratch + private_floats() + at.row * round_up(place.num_columns, kMicroColumns) +
-                 at.column * at.num_rows;
+                 at.column * stored_rows(at.num_rows);
     MicroCall call;
-    call.a = shares_b_ ? scratch + at.row * k.depth
-                       : shared + (place.row + at.row) * words_ + k.begin * at.num_rows;
+    call.a = shares_b_
+                 ? scratch + at.row * k.depth
+                 : shared + (place.row + at.row) * words_ + k.begin * stored_rows(at.num_rows);
     call.b = shares_b_ ? shared + at.column * words_ + k.begin * kMicroColumns
                        : scratch + at.column * k.depth;
     if (k.begin > 0) call.sum = sum;
     call.k = k.depth;
+    call.rows = at.num_rows;
     call.columns = at.num_columns;
     call.c = c + (place.row + at.row) * s.n + place.column + at.column;
     call.ldc = s.n;
     if (k.end() < words_) {
       call.c = sum;
       call.ldc = kMicroColumns;
-      call.columns = round_up(at.num_columns, kMicroColumns / 2);
+      call.rows = stored_rows(at.num_rows);
+      call.columns = kernels_.tiles ? kMicroColumns : round_up(at.num_columns, kMicroColumns / 2);
     }
-    const MicroKernels& kernels = pairs_ ? bf16_micro_kernels() : fp32_micro_kernels();
-    kernel_for(kernels, at.num_rows, at.num_columns)(call);
+    kernels_.of(at.num_rows, at.num_columns)(call);
   }
 
+  const MicroKernels& kernels_;
   bool shares_b_;       // tiles are runs of rows: B is packed once for all, A by the tile
   bool pairs_;          // bf16: a word is a pair of terms
   std::int64_t words_;  // of a whole sum
@@ -282,7 +316,18 @@ bool has_packed_matmul(DType dtype) {
 }
 
 std::unique_ptr<TiledMatmul> make_packed_matmul(const MatmulShape& shape) {
-  return std::make_unique<PackedMatmul>(shape);
+  const bool pairs = shape.dtype == DType::BF16;
+  return std::make_unique<PackedMatmul>(shape, pairs ? bf16_micro_kernels() : fp32_micro_kernels());
+}
+
+std::unique_ptr<TiledMatmul> make_amx_matmul(const MatmulShape& shape) {
+  TR_ASSERT(shape.dtype == DType::BF16);
+  return std::make_unique<PackedMatmul>(shape, amx_micro_kernels());
+}
+
+std::unique_ptr<TiledMatmul> make_emulated_amx_matmul(const MatmulShape& shape) {
+  TR_ASSERT(shape.dtype == DType::BF16);
+  return std::make_unique<PackedMatmul>(shape, emulated_amx_micro_kernels());
 }
 
 }  // namespace tr::cpu

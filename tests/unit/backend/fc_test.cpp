@@ -22,7 +22,8 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   const std::vector<std::array<std::int64_t, 3>> shapes = {
-      {1, 1, 1}, {7, 33, 5}, {33, 7, 200}, {200, 1000, 33}, {13, 1030, 65}, {200, 784, 10}};
+      {1, 1, 1},      {7, 33, 5},     {33, 7, 200},  {200, 1000, 33},
+      {13, 1030, 65}, {200, 784, 10}, {50, 70, 200}, {300, 90, 600}};
   for (const auto& [rows, in, out] : shapes) {
     for (const char* engine : {"packed", "onednn"})
       all.push_back({rows, in, out, DType::FP32, engine});
@@ -31,6 +32,7 @@ std::vector<Case> cases() {
     }
     all.push_back({rows, in, out, DType::BF16, "onednn"});
     all.push_back({rows, in, out, DType::BF16, "packed"});
+    all.push_back({rows, in, out, DType::BF16, "amx"});
   }
   return all;
 }
@@ -54,9 +56,7 @@ class FcTest : public testing::TestWithParam<Case> {
   }
 };
 
-double relu(double x) {
-  return x > 0 ? x : 0;
-}
+double relu(double x) { return x > 0 ? x : 0; }
 
 TEST_P(FcTest, ForwardWithBiasAndReluMatchesReference) {
   const auto& [rows, in, out, dtype, engine] = GetParam();
