@@ -60,21 +60,26 @@ inline void copy_row(const float* src, std::int64_t count, float* dst) {
 void pack_transposed(const float* src, std::int64_t ld, std::int64_t count, std::int64_t num_k,
                      std::int64_t width, float* dst) {
   const std::int64_t whole_k = num_k / 8 * 8;
-  // Along k inside: rows that lie a multiple of 4096 bytes apart compete for one place in the
-  // cache.
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (std::int64_t k = 0; k < whole_k; k += 8) {
-      transpose_8x8(src + i * ld + k, ld, width, dst + k * width + i);
+  // Eight rows at a time along k: rows that lie a multiple of 4096 bytes apart compete for one
+  // place in the cache. Not too far along, so that what is written stays near (512 x 1024 floats,
+  // panels of 32: 163 us with k outside, 48 us in runs of 64).
+  constexpr std::int64_t kRun = 64;
+  for (std::int64_t begin = 0; begin < whole_k; begin += kRun) {
+    const std::int64_t end = std::min(begin + kRun, whole_k);
+    std::int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      for (std::int64_t k = begin; k < end; k += 8) {
+        transpose_8x8(src + i * ld + k, ld, width, dst + k * width + i);
+      }
     }
-  }
-  for (; i + 4 <= count; i += 4) {
-    for (std::int64_t k = 0; k < whole_k; k += 4) {
-      transpose_4x4(src + i * ld + k, ld, width, dst + k * width + i);
+    for (; i + 4 <= count; i += 4) {
+      for (std::int64_t k = begin; k < end; k += 4) {
+        transpose_4x4(src + i * ld + k, ld, width, dst + k * width + i);
+      }
     }
-  }
-  for (; i < count; ++i) {
-    for (std::int64_t k = 0; k < whole_k; ++k) dst[k * width + i] = src[i * ld + k];
+    for (; i < count; ++i) {
+      for (std::int64_t k = begin; k < end; ++k) dst[k * width + i] = src[i * ld + k];
+    }
   }
   for (std::int64_t k = whole_k; k < num_k; ++k) {
     for (std::int64_t i = 0; i < count; ++i) dst[k * width + i] = src[i * ld + k];
