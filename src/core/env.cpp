@@ -47,8 +47,10 @@ constexpr std::array kVariables{
                 "`/usr/local/cuda` alone"},
     EnvVariable{"VIRTUAL_ENV",
                 "A Python environment, whose NVIDIA packages are looked into for GPU libraries.",
-                "Python below `$CONDA_PREFIX`, `$HOME/.local`, `/usr/local` and `/usr`"},
+                "Python below `$CONDA_PREFIX`, beside the `python3` of `$PATH`, below "
+                "`$HOME/.local`, `/usr/local` and `/usr`"},
     EnvVariable{"CONDA_PREFIX", "A Conda environment, see `VIRTUAL_ENV`.", "the other places"},
+    EnvVariable{"PATH", "Where `python3` is found, see `VIRTUAL_ENV`.", "the other places"},
     EnvVariable{"XDG_CACHE_HOME", "The user's cache folder, see `TR_CACHE_DIR`.", "`$HOME/.cache`"},
     EnvVariable{"HOME", "The user's folder, see `TR_CACHE_DIR` and `VIRTUAL_ENV`.",
                 "nothing is kept between runs"},

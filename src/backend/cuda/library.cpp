@@ -38,6 +38,20 @@ std::vector<fs::path> python_folders(const fs::path& folder) {
   return found;
 }
 
+/// Prefixes of the first python3 in PATH: of the name itself (an environment) and of the program
+/// that it stands for.
+void add_python_of_path(std::vector<fs::path>& prefixes) {
+  for (const std::string& folder : split_at_colons(read_env("PATH").value_or(""))) {
+    const fs::path python = fs::path(folder) / "python3";
+    std::error_code error;
+    if (!fs::exists(python, error)) continue;
+    prefixes.push_back(fs::path(folder).parent_path());
+    const fs::path program = fs::canonical(python, error);
+    if (!error) prefixes.push_back(program.parent_path().parent_path());
+    return;
+  }
+}
+
 /// The folders in which NVIDIA's Python packages keep libraries, below each prefix where Python may
 /// live. Python itself is not run.
 std::vector<std::string> python_library_folders() {
@@ -45,6 +59,7 @@ std::vector<std::string> python_library_folders() {
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const auto prefix = read_env(variable)) prefixes.emplace_back(*prefix);
   }
+  add_python_of_path(prefixes);
   if (const auto home = read_env("HOME")) prefixes.emplace_back(fs::path(*home) / ".local");
   prefixes.emplace_back("/usr/local");
   prefixes.emplace_back("/usr");
@@ -56,7 +71,9 @@ std::vector<std::string> python_library_folders() {
                                   "nvidia/nccl/lib", "nvidia/cuda_nvrtc/lib"}) {
           const fs::path folder = python / packages / inner;
           std::error_code error;
-          if (fs::is_directory(folder, error)) folders.push_back(folder.string());
+          const bool known =
+              std::find(folders.begin(), folders.end(), folder.string()) != folders.end();
+          if (!known && fs::is_directory(folder, error)) folders.push_back(folder.string());
         }
       }
     }

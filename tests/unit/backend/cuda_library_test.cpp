@@ -68,6 +68,17 @@ TEST(LibraryTest, PackagesOfAPythonEnvironmentAreFound) {
   EXPECT_NE(std::find(folders.begin(), folders.end(), inner), folders.end());
 }
 
+TEST(LibraryTest, PackagesBesideThePythonOfThePathAreFoundOnce) {
+  const TempFolder folder;
+  const std::string inner = folder.path() + "/lib/python3.12/site-packages/nvidia/cublas/lib";
+  std::filesystem::create_directories(inner);
+  std::filesystem::create_directories(folder.path() + "/bin");
+  folder.write("bin/python3", "");
+  const Variable path("PATH", "/no/such/folder:" + folder.path() + "/bin");
+  const std::vector<std::string> folders = cuda::library_folders();
+  EXPECT_EQ(std::count(folders.begin(), folders.end(), inner), 1);
+}
+
 TEST(LibraryTest, ALoadedOneGivesItsPathAndFunctions) {
   const Library library = Library::load({"the C library", {"libc.so.6"}, ""});
   EXPECT_NE(library.path().find("libc.so.6"), std::string::npos);
