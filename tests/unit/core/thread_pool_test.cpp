@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -45,6 +46,23 @@ TEST_P(ThreadPoolTest, EveryTaskRunsOnce) {
     });
     for (const auto& r : runs) ASSERT_EQ(r.load(), 1);
     EXPECT_EQ(bad_thread.load(), 0);
+  }
+}
+
+// Equal jobs find their data where it was: a thread begins with the first task of its own run.
+TEST(ThreadPoolTest, ThreadsBeginWithTheirOwnTasks) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 200; ++round) {
+    std::array<std::atomic<int>, 4> thread_of{};
+    std::atomic<int> here{0};
+    pool.parallel_for(4, [&](std::int64_t task, int thread) {
+      thread_of[std::size_t(task)] = thread;
+      if (task % 2 != 0) return;
+      ++here;  // neither may take the other's first task while it waits for that
+      while (here.load() < 2) std::this_thread::yield();
+    });
+    ASSERT_EQ(thread_of[0].load(), 0);
+    ASSERT_EQ(thread_of[2].load(), 1);
   }
 }
 
