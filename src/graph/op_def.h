@@ -112,6 +112,7 @@ struct OpDef {
   bool implied_flatten = false;  // as a layer on an image [N, H, W, C]: flatten comes first (fc)
   bool flattens = false;         // the op is flatten: the FileLayout of what follows depends on it
   bool elementwise = false;    // keeps the meaning of the last axis (flattened_from passes through)
+  bool fused = false;  // only lowering makes it, where a device has a kernel of it
   bool eval_identity = false;  // vanishes outside training (dropout)
   std::string
       eval_op;  // takes its place outside training, with the same inputs and attributes (bn)

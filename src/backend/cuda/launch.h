@@ -22,6 +22,7 @@ struct LaunchShape {
   dim3 grid{1, 1, 1};
   dim3 block{1, 1, 1};
   std::size_t shared_bytes = 0;  // dynamic; above 48 KiB the kernel's attribute must allow it
+  bool cooperative = false;      // all blocks run at once, so that they may wait for each other
 };
 
 /// Enqueues `kernel` on the launch's stream. @throws DeviceError  the launch is refused.
@@ -33,8 +34,19 @@ void launch(const KernelArgs& args, const LaunchShape& shape, void (*kernel)(Par
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(args);
+  cudaLaunchAttribute cooperative{};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  if (shape.cooperative) {
+    config.attrs = &cooperative;
+    config.numAttrs = 1;
+  }
   TR_CUDA(cudaLaunchKernelEx(&config, kernel, Params(std::forward<Given>(given))...));
 }
+
+/// Compute capability 8.0 or newer: mma of bf16, asynchronous copies. True also where there is no
+/// GPU to ask, since then nothing runs.
+bool device_has_tensor_cores();
 
 template <typename Integer>
 constexpr Integer ceil_div(Integer a, Integer b) {

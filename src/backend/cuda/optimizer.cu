@@ -1,93 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // sgd and adam over whole ranges: unscaling, clipping, decay, update and 16-bit copy in one pass.
-#include "backend/cuda/optimizer_step.cuh"
+#include "backend/cuda/optimizer_formulas.cuh"
 
 namespace tr::cuda::optimizer {
 namespace {
 
-/// torch.optim.SGD, dampening 0.
-template <int kNumMoments>
-struct Sgd {
-  static constexpr int kMoments = kNumMoments;
-  struct Shared {};
-  struct Factors {
-    float lr, keep, coupled;
-  };
-  float momentum;
-  bool nesterov;
-  bool decoupled;
-
-  __device__ void prepare(const StepInputs&, Shared&) const {}
-  __device__ Factors factors(const Shared&, const SegmentRates& rates) const {
-    return {rates.lr, decoupled ? 1.0f - rates.lr * rates.decay : 1.0f,
-            decoupled ? 0.0f : rates.decay};
-  }
-  __device__ void operator()(const Factors& f, float gradient, float& w, float& m, float&) const {
-    const float g = gradient + f.coupled * w;
-    if constexpr (kMoments == 0) {
-      w = w * f.keep - f.lr * g;
-    } else {
-      m = momentum * m + g;
-      const float own = nesterov ? 1.0f : 0.0f, past = nesterov ? momentum : 1.0f;
-      w = w * f.keep - f.lr * (own * g + past * m);
-    }
-  }
-};
-
-/// torch.optim.Adam and AdamW (`decoupled`), amsgrad off.
-struct Adam {
-  static constexpr int kMoments = 2;
-  struct Shared {
-    double correction1;          // 1 - beta1^t
-    float inv_sqrt_correction2;  // 1 / sqrt(1 - beta2^t)
-  };
-  struct Factors {
-    float step, keep, coupled, root_scale;
-  };
-  double beta1;
-  double beta2;
-  float eps;
-  bool decoupled;
-
-  // Two warps, since a power in double takes about a microsecond.
-  __device__ void prepare(const StepInputs& step, Shared& shared) const {
-    const auto t = double(step.counters[kCounterUpdates] + 1);
-    if (threadIdx.x == 32) shared.correction1 = 1.0 - pow(beta1, t);
-    if (threadIdx.x == 64) {
-      shared.inv_sqrt_correction2 = float(1.0 / sqrt(1.0 - pow(beta2, t)));
-    }
-  }
-  __device__ Factors factors(const Shared& shared, const SegmentRates& rates) const {
-    return {float(double(rates.lr) / shared.correction1),
-            decoupled ? float(1.0 - double(rates.lr) * double(rates.decay)) : 1.0f,
-            decoupled ? 0.0f : rates.decay, shared.inv_sqrt_correction2};
-  }
-  __device__ void operator()(const Factors& f, float gradient, float& w, float& m, float& v) const {
-    const float old2 = float(beta2), new1 = 1.0f - float(beta1), new2 = 1.0f - old2;
-    const float g = gradient + f.coupled * w;
-    m = m + new1 * (g - m);
-    v = old2 * v + new2 * (g * g);
-    w = w * f.keep - f.step * (m / (sqrtf(v) * f.root_scale + eps));
-  }
-};
-
 void launch_sgd(const KernelArgs& args) {
-  const Attrs& attrs = args.attrs();
-  const float momentum = attrs.f32("momentum");
-  const bool nesterov = attrs.flag("nesterov"), decoupled = attrs.flag("decoupled");
   if (args.has_in(kFirstMoment)) {
-    update_all(args, 1, Sgd<1>{momentum, nesterov, decoupled});
+    update_all(args, 1, sgd_of<1>(args.attrs()));
   } else {
-    update_all(args, 1, Sgd<0>{momentum, nesterov, decoupled});
+    update_all(args, 1, sgd_of<0>(args.attrs()));
   }
 }
 
-void launch_adam(const KernelArgs& args) {
-  const Attrs& attrs = args.attrs();
-  update_all(
-      args, 2,
-      Adam{attrs.f64("beta1"), attrs.f64("beta2"), attrs.f32("eps"), attrs.flag("decoupled")});
-}
+void launch_adam(const KernelArgs& args) { update_all(args, 2, adam_of(args.attrs())); }
 
 const KernelRegistration kSgd{simple_kernel("sgd", launch_sgd)};
 const KernelRegistration kAdam{simple_kernel("adam", launch_adam)};

@@ -66,11 +66,12 @@ struct GradientScale {
   }
 };
 
-__device__ inline GradientScale gradient_scale(const StepInputs& step) {
+/// `grad_sumsq`: sum of squares of the gradient as it is, read only where clip_norm is on.
+__device__ inline GradientScale gradient_scale(const StepInputs& step, const float* grad_sumsq) {
   const float loss_scale = *step.loss_scale;
   GradientScale scale{1.0f / loss_scale, std::numeric_limits<float>::infinity()};
   if (step.clip_norm > 0) {
-    const float norm = sqrtf(*step.grad_sumsq) / loss_scale;
+    const float norm = sqrtf(*grad_sumsq) / loss_scale;
     const float clip = step.clip_norm / (norm + 1e-6f);
     scale.factor *= clip < 1.0f ? clip : 1.0f;
   }
@@ -218,7 +219,7 @@ __global__ __launch_bounds__(kThreads) void update_kernel(Ranges<T> ranges, Step
   load_tile<Update, kVectors>(ranges, blockIdx.x, held);
   const bool skip = *step.found_inf != 0;
   const float* row = step.step_floats + step.counters[kCounterRow] % step.capacity * step.columns;
-  if (threadIdx.x == 0) shared_scale = gradient_scale(step);
+  if (threadIdx.x == 0) shared_scale = gradient_scale(step, step.grad_sumsq);
   update.prepare(step, shared);
   __syncthreads();
   if (skip) return;

@@ -2,20 +2,12 @@
 // The small ops of a step: the loss's seed, records, counters, loss scale. One thread each.
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/launch.h"
-#include "backend/cuda/step_row.cuh"
+#include "backend/cuda/step_tail.cuh"
 
 namespace tr::cuda {
 namespace {
 
-constexpr float kSmallestLossScale = 1;
-
 const LaunchShape kOneThread{};
-
-/// Input i, null if it is missing.
-template <typename T>
-const T* optional_in(const KernelArgs& args, int i) {
-  return args.has_in(i) ? args.in<T>(i) : nullptr;
-}
 
 __global__ void loss_seed_kernel(const std::int64_t* counters, StepTable<const float> step_floats,
                                  const float* loss_scale, float* seed) {
@@ -28,52 +20,21 @@ void launch_loss_seed(const KernelArgs& args) {
          args.out<float>(0));
 }
 
-struct Measured {
-  const float* loss_sum;
-  const std::int32_t *correct, *found_inf;  // null: not measured
-  const float *grad_sumsq, *loss_scale;
-};
-
 __global__ void record_step_kernel(StepTable<float> results, const std::int64_t* counters,
                                    Measured measured) {
-  float row[kResultColumns] = {};
-  row[kResultLossSum] = *measured.loss_sum;
-  if (measured.correct != nullptr) {
-    row[kResultTop1] = float(measured.correct[0]);
-    row[kResultTop5] = float(measured.correct[1]);
-  }
-  if (measured.found_inf != nullptr) row[kResultFoundInf] = float(*measured.found_inf);
-  row[kResultLossScale] = measured.loss_scale != nullptr ? *measured.loss_scale : 1.0f;
-  if (measured.grad_sumsq != nullptr) {
-    row[kResultGradNorm] = sqrtf(*measured.grad_sumsq) / row[kResultLossScale];
-  }
-  float* to = results.row(counters);
-  for (int i = 0; i < kResultColumns; ++i) to[i] = row[i];
+  record_step(results, counters, measured);
 }
 
 void launch_record_step(const KernelArgs& args) {
-  const Measured measured{args.in<float>(2), optional_in<std::int32_t>(args, 3),
-                          optional_in<std::int32_t>(args, 4), optional_in<float>(args, 5),
-                          optional_in<float>(args, 6)};
   launch(args, kOneThread, record_step_kernel,
          StepTable<float>(args.state<float>(0), args.in_type(0).shape), args.in<std::int64_t>(1),
-         measured);
+         measured_of(args));
 }
 
-/// Growth counts good steps since the last overflow: every `growth_interval` of them double the
-/// scale.
 __global__ void update_loss_scale_kernel(float* loss_scale, const std::int32_t* found_inf,
                                          const std::int64_t* counters,
                                          std::int64_t growth_interval) {
-  const float scale = *loss_scale;
-  if (*found_inf != 0) {
-    const float half = scale * 0.5f;
-    *loss_scale = kSmallestLossScale < half ? half : kSmallestLossScale;
-    return;
-  }
-  const std::int64_t good = counters[kCounterGoodInRow] + 1;
-  const bool grows = growth_interval > 0 && good % growth_interval == 0;
-  if (grows && isfinite(scale * 2.0f)) *loss_scale = scale * 2.0f;
+  update_loss_scale(loss_scale, found_inf, counters, growth_interval);
 }
 
 void launch_update_loss_scale(const KernelArgs& args) {
@@ -81,21 +42,9 @@ void launch_update_loss_scale(const KernelArgs& args) {
          args.in<std::int64_t>(2), args.attrs().i64("growth_interval"));
 }
 
-/// `found_inf` may be null: the step was good.
 __global__ void advance_counters_kernel(std::int64_t* counters, const std::int32_t* found_inf,
                                         bool last_micro, bool training) {
-  ++counters[kCounterRow];
-  if (last_micro) ++counters[kCounterStep];
-  if (!last_micro || !training) return;
-  if (found_inf != nullptr && *found_inf != 0) {
-    ++counters[kCounterSkipped];
-    ++counters[kCounterSkippedInRow];
-    counters[kCounterGoodInRow] = 0;
-  } else {
-    ++counters[kCounterUpdates];
-    counters[kCounterSkippedInRow] = 0;
-    ++counters[kCounterGoodInRow];
-  }
+  advance_counters(counters, found_inf, last_micro, training);
 }
 
 void launch_advance_counters(const KernelArgs& args) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cast to the dtype that a tensor has already, reduce_to its own shape: the readers read the source instead.
+// cast to the dtype that a tensor has already, reduce_to its own shape: the readers read the source
+// instead.
 #include <algorithm>
 
 #include "graph/passes/pass.h"
@@ -19,8 +20,8 @@ bool touches(const LoweredNode& node, TensorId id) {
   return among(node.inputs) || among(node.outputs);
 }
 
-/// Lets the producer of `in` write the persistent `out` itself, and the readers up to node `end` read that.
-/// False if `out` is in use between them: both values are needed then.
+/// Lets the producer of `in` write the persistent `out` itself, and the readers up to node `end`
+/// read that. False if `out` is in use between them: both values are needed then.
 bool write_directly(LoweredGraph& graph, TensorId in, TensorId out, std::size_t end) {
   const int producer = Uses(graph).writer(in);
   if (producer < 0 || std::size_t(producer) >= end) return false;

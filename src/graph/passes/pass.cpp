@@ -9,7 +9,9 @@ const std::vector<NamedPass>& all_passes() {
   static const std::vector<NamedPass> passes = {{"eliminate_identities", eliminate_identities},
                                                 {"fuse_softmax_loss", fuse_softmax_loss},
                                                 {"fuse_fc_activation", fuse_fc_activation},
-                                                {"eliminate_dead_code", eliminate_dead_code}};
+                                                {"fuse_classifier_loss", fuse_classifier_loss},
+                                                {"eliminate_dead_code", eliminate_dead_code},
+                                                {"fuse_step_tail", fuse_step_tail}};
   return passes;
 }
 

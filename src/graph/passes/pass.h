@@ -22,6 +22,8 @@ const std::vector<NamedPass>& all_passes();
 
 void eliminate_identities(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_softmax_loss(LoweredGraph& graph, const KernelOracle& oracle);
+void fuse_classifier_loss(LoweredGraph& graph, const KernelOracle& oracle);
+void fuse_step_tail(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_fc_activation(LoweredGraph& graph, const KernelOracle& oracle);
 void eliminate_dead_code(LoweredGraph& graph, const KernelOracle& oracle);
 
