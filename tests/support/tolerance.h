@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "renaissance/core/dtype.h"
@@ -11,6 +12,10 @@ namespace tr::test {
 struct Tolerance {
   double rtol = 0;
   double atol = 0;
+
+  bool allows(double got, double want) const {
+    return std::abs(got - want) <= atol + rtol * std::abs(want);
+  }
 };
 
 /// Half a unit in the last place: 2^-24 (FP32), 2^-11 (FP16), 2^-8 (BF16).
@@ -31,5 +36,21 @@ Tolerance tolerance(DType dtype, std::int64_t summed = 1, double scale = 1);
 /// the deviation on almost unchanged. Optimizers that divide by the gradient's size (Adam) enlarge
 /// it where a gradient is small: 16 times.
 Tolerance run_tolerance(std::int64_t steps, bool normalising);
+
+/// Of a formula of few terms computed twice in double: thousands of roundings of 2^-53.
+constexpr Tolerance kDoubleTolerance{1e-12, 1e-12};
+
+/// Of a derivative in double against the central difference of step h = kDifferenceStep, which errs
+/// by h^2 / 6 of the third derivative and by 1e-16 / h: below 1e-9 for the functions of the tests.
+constexpr double kDifferenceStep = 1e-5;
+constexpr Tolerance kDifferenceTolerance{1e-8, 1e-8};
+
+/// Levels (of 255) between a resampled pixel and bilinear interpolation in double. Its two weights
+/// are cut to 1/256, each at most 255 / 256 of a level, and coordinates to 2^-17 of a pixel;
+/// rounding adds half a level. Scaling cuts the ratio of the sizes too.
+constexpr double kRotationLevels = 2.6;
+constexpr double kScalingLevels = 2.9;
+/// Between ours and torchvision's rotation, which has neither cut.
+constexpr double kTorchvisionLevels = 2;
 
 }  // namespace tr::test

@@ -10,6 +10,7 @@
 
 #include "algo/fill_param.h"
 #include "renaissance/core/error.h"
+#include "support/near.h"
 #include "support/throws.h"
 
 namespace tr::test {
@@ -59,7 +60,7 @@ TEST(InitializerTest, DefaultIsKaimingUniformWithoutSlope) {
     const std::vector<float> x = values(*spec, Initializer());
     const double bound = std::sqrt(2.0) * std::sqrt(3.0 / double(spec->fan_in));
     expect_distribution(x, bound / std::sqrt(3.0), 1.8);
-    EXPECT_LE(moments_of(x).largest, bound * (1 + 1e-7));
+    EXPECT_LE(moments_of(x).largest, bound * (1 + test::tolerance(DType::FP32).rtol));
     EXPECT_GT(moments_of(x).largest, bound * 0.999);
   }
 }
@@ -76,16 +77,20 @@ TEST(InitializerTest, KindsHaveTheirDistributions) {
   // A normal cut at two standard deviations has 0.87963 of its standard deviation.
   const std::vector<float> cut = values(kFc, Initializer().fc(InitKind::TRUNC_NORMAL));
   expect_distribution(cut, 0.87962566103423978 / std::sqrt(fan_in), 2.36);
-  EXPECT_LE(moments_of(cut).largest, 2 / std::sqrt(fan_in) * (1 + 1e-6));
+  EXPECT_LE(moments_of(cut).largest,
+            2 / std::sqrt(fan_in) * (1 + test::tolerance(DType::FP32).rtol));
 }
 
 TEST(InitializerTest, FanScaleAndSlopeChangeTheSize) {
   const auto std_of = [](const Initializer& init) { return moments_of(values(kFc, init)).std; };
   const double base = std_of(Initializer());
-  EXPECT_NEAR(std_of(Initializer().fan(FanMode::FAN_OUT)) / base, std::sqrt(500.0 / 200), 1e-6);
-  EXPECT_NEAR(std_of(Initializer().fan(FanMode::FAN_AVG)) / base, std::sqrt(500.0 / 350), 1e-6);
-  EXPECT_NEAR(std_of(Initializer().scale(0.5f)) / base, 0.5, 1e-6);
-  EXPECT_NEAR(std_of(Initializer().nonlinearity(std::sqrt(5.0f))) / base, std::sqrt(1.0 / 6), 1e-6);
+  const auto is_times = [&](const Initializer& init, double factor) {
+    return test::is_near(std_of(init) / base, factor, test::tolerance(DType::FP32));
+  };
+  EXPECT_TRUE(is_times(Initializer().fan(FanMode::FAN_OUT), std::sqrt(500.0 / 200)));
+  EXPECT_TRUE(is_times(Initializer().fan(FanMode::FAN_AVG), std::sqrt(500.0 / 350)));
+  EXPECT_TRUE(is_times(Initializer().scale(0.5f), 0.5));
+  EXPECT_TRUE(is_times(Initializer().nonlinearity(std::sqrt(5.0f)), std::sqrt(1.0 / 6)));
 }
 
 TEST(InitializerTest, ConstantsAreConstant) {

@@ -8,6 +8,7 @@
 
 #include "renaissance/core/error.h"
 #include "support/golden.h"
+#include "support/near.h"
 #include "support/throws.h"
 
 namespace tr::test {
@@ -28,7 +29,7 @@ std::vector<double> epoch_rates(const Scheduler& scheduler, int epochs) {
 void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_NEAR(got[i], want[i], 1e-12) << "position " << i;
+    EXPECT_TRUE(test::is_near(got[i], want[i], test::kDoubleTolerance)) << "position " << i;
 }
 
 TEST(Schedule, ConstantIsTheDefaultAfterWarmup) {
@@ -59,9 +60,10 @@ TEST(Schedule, ArticleProgram) {
                           .warmup(10)
                           .eta_min(1e-6)
                           .step_by_epoch();
-  EXPECT_NEAR(lr_at(s, 0, 5, 100), 0.045, 1e-12);
-  EXPECT_NEAR(lr_at(s, 4, 5, 100), 0.045, 1e-12) << "one rate an epoch";
-  EXPECT_NEAR(lr_at(s, 5, 5, 100), 0.08, 1e-12);
+  EXPECT_TRUE(test::is_near(lr_at(s, 0, 5, 100), 0.045, test::kDoubleTolerance));
+  EXPECT_TRUE(test::is_near(lr_at(s, 4, 5, 100), 0.045, test::kDoubleTolerance))
+      << "one rate an epoch";
+  EXPECT_TRUE(test::is_near(lr_at(s, 5, 5, 100), 0.08, test::kDoubleTolerance));
   EXPECT_EQ(lr_at(s, 9 * 5, 5, 100), 0.36);
   EXPECT_EQ(lr_at(s, 499, 5, 100), 1e-6);
 }
@@ -172,7 +174,7 @@ TEST(Schedule, EqualsPyTorchsTables) {
     const std::vector<double> got = rates(c.scheduler, c.epochs, c.steps);
     ASSERT_EQ(want.num_elements(), std::int64_t(got.size()));
     for (std::size_t i = 0; i < got.size(); ++i) {
-      EXPECT_NEAR(got[i], want.at(std::int64_t(i)), 1e-8)
+      EXPECT_TRUE(test::is_near(got[i], want.at(std::int64_t(i)), test::tolerance(DType::FP32)))
           << "step " << i;  // goldens are stored in fp32
     }
   }

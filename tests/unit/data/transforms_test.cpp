@@ -12,6 +12,7 @@
 #include "core/pixel/rotate.h"
 #include "core/pixel/scale.h"
 #include "data/transforms/pixel_step.h"
+#include "support/tolerance.h"
 #include "unit/data/pixel_images.h"
 
 namespace tr::data {
@@ -114,12 +115,10 @@ TEST(RandomRotationTest, MatchesBilinearInDouble) {
       for (std::uint64_t sample = 0; sample < 6; ++sample) {
         const float angle = pixel::uniform_between(draws_of(sample).block(0).v[0], -limit, limit);
         const Image got = run_step(*step, image, draws_of(sample));
-        // Weights are cut to 1/256 and coordinates to 2^-17 of a pixel: at most 2 * 255 / 256 of a
-        // level a weight.
         for (int y = 0; y < shape.height; ++y) {
           for (int x = 0; x < shape.width; ++x) {
             for (int c = 0; c < shape.channels; ++c) {
-              ASSERT_NEAR(at(got, y, x, c), rotated(image, angle, y, x, c), 2.6)
+              ASSERT_NEAR(at(got, y, x, c), rotated(image, angle, y, x, c), test::kRotationLevels)
                   << angle << ' ' << y << ' ' << x;
             }
           }
@@ -162,12 +161,13 @@ TEST(RandomRotationTest, TurnsTheWayTorchvisionDoes) {
   Image image = random_image({6, 7, 1}, 6);
   for (int i = 0; i < 42; ++i) image.pixels[std::size_t(i)] = std::uint8_t(i * 37 % 256);
   const float angle = pixel::uniform_between(draws_of(0).block(0).v[0], -40.0f, 40.0f);
-  ASSERT_NEAR(angle, -22.5473366f, 1e-4);
+  ASSERT_FLOAT_EQ(angle, -22.5473366f);
   const Image got = run_step(*make_step(RandomRotation(40.0f), image.shape), image, draws_of(0));
   const int expected[] = {1,  10, 43,  76,  89,  61,  7,   4,  27, 60,  93,  126, 159, 185,
                           11, 44, 77,  110, 143, 176, 209, 28, 61, 94,  127, 160, 193, 226,
                           43, 78, 111, 144, 177, 210, 151, 2,  40, 103, 161, 194, 227, 63};
-  for (int i = 0; i < 42; ++i) EXPECT_NEAR(got.pixels[std::size_t(i)], expected[i], 2) << i;
+  for (int i = 0; i < 42; ++i)
+    EXPECT_NEAR(got.pixels[std::size_t(i)], expected[i], test::kTorchvisionLevels) << i;
 }
 
 TEST(RandomRotationTest, ZeroDegreesChangeNothing) {
@@ -210,7 +210,7 @@ TEST(RandomScaleTest, MatchesBilinearInDouble) {
         for (int y = 0; y < shape.height; ++y) {
           for (int x = 0; x < shape.width; ++x) {
             for (int c = 0; c < shape.channels; ++c) {
-              ASSERT_NEAR(at(got, y, x, c), scaled(image, size, y, x, c), 2.9)
+              ASSERT_NEAR(at(got, y, x, c), scaled(image, size, y, x, c), test::kScalingLevels)
                   << size.height << 'x' << size.width;
             }
           }

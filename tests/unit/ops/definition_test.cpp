@@ -10,6 +10,7 @@
 #include "graph/computation_graph.h"
 #include "op_cases.h"
 #include "renaissance/core/error.h"
+#include "support/near.h"
 
 namespace tr::test {
 namespace {
@@ -219,15 +220,15 @@ TEST(ElementwiseTable, RowsAgreeWithFunctors) {
 }
 
 TEST(ElementwiseTable, GradientsMatchFiniteDifferencesInDouble) {
-  constexpr double kStep =
-      1e-5;  // error of the central difference: kStep^2 f''' / 6 + 1e-16 / kStep, below 1e-9
+  constexpr double kStep = test::kDifferenceStep;
   functors::for_each([]<typename Functor>() {
     for (const float alpha : {0.5f, 1.0f, 1.75f}) {
       const Functor f = functors::make<Functor>(alpha);
       for (double x = -7.0137; x < 7.1; x += 0.0731) {
         const double y = f(x), want = (f(x + kStep) - f(x - kStep)) / (2 * kStep);
         const double got = f.grad(Functor::kSaves == functors::Saved::Y ? y : x, 1.5);
-        EXPECT_NEAR(got, 1.5 * want, 1e-8 * (1 + std::abs(want))) << Functor::kName << " at " << x;
+        EXPECT_TRUE(test::is_near(got, 1.5 * want, test::kDifferenceTolerance))
+            << Functor::kName << " at " << x;
       }
       if (!Functor::kHasAlpha) break;
     }

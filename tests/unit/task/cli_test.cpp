@@ -252,8 +252,8 @@ TEST_F(Cli, TrainsPredictsAndResumes) {
   EXPECT_EQ(line.at("top5").size(), 5u);
   EXPECT_EQ(line.at("top5")[0].at("class"), line.at("class"));
 
-  std::ofstream(folder_.path("x.pgm"))
-      << "P5\n# made by hand\n28 28 # pixels\n255\n" << std::string(28 * 28, '\0');
+  std::ofstream(folder_.path("x.pgm")) << "P5\n# made by hand\n28 28 # pixels\n255\n"
+                                       << std::string(28 * 28, '\0');
   const std::string weights = folder_.path("run/best_weights.safetensors");
   const std::string with = "predict mnist-mlp --weights " + weights + " ";
   EXPECT_EQ(nlohmann::json::parse(run(with + folder_.path("x.pgm")).out).at("top5"),

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "support/allocation_counter.h"
+#include "support/compare.h"
+#include "support/near.h"
 #include "support/temp_folder.h"
 #include "toy.h"
 
@@ -76,7 +78,8 @@ TEST(Training, RanksEqualAccumulatedMicroBatches) {
   ASSERT_EQ(micro.history.size(), ranks.history.size());
   for (std::size_t i = 0; i < micro.history.size(); ++i) {
     EXPECT_EQ(micro.history[i].train_loss, ranks.history[i].train_loss);
-    EXPECT_NEAR(micro.history[i].val_loss, ranks.history[i].val_loss, 1e-6);
+    EXPECT_TRUE(test::is_near(micro.history[i].val_loss, ranks.history[i].val_loss,
+                              test::run_tolerance(22, false)));
     EXPECT_EQ(micro.history[i].top1, ranks.history[i].top1);
   }
 }
@@ -92,8 +95,10 @@ TEST(Training, ShortTailsLeaveSomeMicroBatchesEmpty) {
   };
   const TrainingResult whole = run("1", "1"), parts = run("4", "1"), ranks = run("1", "4");
   for (std::size_t i = 0; i < whole.history.size(); ++i) {
-    EXPECT_NEAR(parts.history[i].train_loss, whole.history[i].train_loss, 1e-5);
-    EXPECT_NEAR(ranks.history[i].train_loss, whole.history[i].train_loss, 1e-5);
+    EXPECT_TRUE(test::is_near(parts.history[i].train_loss, whole.history[i].train_loss,
+                              test::run_tolerance(22, true)));
+    EXPECT_TRUE(test::is_near(ranks.history[i].train_loss, whole.history[i].train_loss,
+                              test::run_tolerance(22, true)));
     EXPECT_EQ(parts.history[i].skipped_steps, 0);
   }
 }
@@ -122,7 +127,8 @@ TEST(Training, EmaIsWhatIsValidatedAndSaved) {
   DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 3);
   task.use_ema(0.5f).save_best(folder.path("best.safetensors")).compile(CompileInfo::NONE);
   task.run();
-  EXPECT_FALSE(is_close(task.fetch("0.weight"), task.fetch("ema/0.weight"), 1e-6, 1e-6));
+  EXPECT_FALSE(test::is_close(task.fetch("0.weight"), task.fetch("ema/0.weight"),
+                              test::tolerance(DType::FP32)));
   task.save_weights(folder.path("ema.safetensors"), WeightKind::EMA);
   DeepLearningTask other = toy::make_task(toy::make_session(), toy::make_data(), 1);
   other.load_weights(folder.path("ema.safetensors")).compile(CompileInfo::NONE);
@@ -230,7 +236,7 @@ TEST(Weights, FirstFcAfterAnImageIsPermutedInFiles) {
           }
         }
       }
-      EXPECT_NEAR(y.at(n * 3 + o), sum, 1e-5);
+      EXPECT_TRUE(test::is_near(y.at(n * 3 + o), sum, test::tolerance(DType::FP32, 24)));
     }
   }
 }
@@ -242,7 +248,7 @@ TEST(Weights, FrozenOnesStay) {
   const Tensor frozen = task.fetch("0.weight"), trained = task.fetch("3.weight");
   task.run();
   EXPECT_TRUE(is_close(task.fetch("0.weight"), frozen, 0, 0));
-  EXPECT_FALSE(is_close(task.fetch("3.weight"), trained, 1e-4, 1e-4));
+  EXPECT_FALSE(test::is_close(task.fetch("3.weight"), trained, test::run_tolerance(11, true)));
   EXPECT_EQ(task.fetch("3.weight.grad").shape(), trained.shape());
   EXPECT_THROW(task.fetch("0.weight.grad"), InvalidArgument) << "none is made: no part of the norm";
   DeepLearningTask typo = toy::make_task(toy::make_session(), toy::make_data(), 1);
@@ -291,8 +297,7 @@ TEST(BadInput, WrongWeightsAreNamedByLayer) {
   for (const bool strict : {true, false}) {
     DeepLearningTask broken = toy::make_task(toy::make_session(), toy::make_data(), 1);
     broken.load_weights(folder.path("w.safetensors"), strict);
-    const std::string message =
-        message_of<DataError>([&] { broken.compile(CompileInfo::NONE); });
+    const std::string message = message_of<DataError>([&] { broken.compile(CompileInfo::NONE); });
     EXPECT_TRUE(contains(message, "3.weight") && contains(message, "1 of 64")) << message;
   }
 }
@@ -311,7 +316,8 @@ TEST(Inspection, PredictGivesAnOutputThatLayersReadToo) {
   for (int i = 0; i < 12; ++i) {
     double want = bias.at(i % 4);
     for (int k = 0; k < 8; ++k) want += weight.at(i % 4 * 8 + k) * batch.at(i / 4 * 8 + k);
-    EXPECT_NEAR(got.at(i), want, 1e-5) << "neither clipped in place nor fused with the relu";
+    EXPECT_TRUE(test::is_near(got.at(i), want, test::tolerance(DType::FP32, 8, 4)))
+        << "neither clipped in place nor fused with the relu";
   }
 }
 
@@ -341,12 +347,10 @@ TEST(Inspection, EvaluateWaitsForTheOtherRanks) {
   std::int64_t in_epoch = 0;
   task.callbacks({.on_step =
                       [&](DeepLearningTask& t, std::int64_t step, double, double) {
-                        if (step == 2)
-                          message = message_of<InvalidArgument>([&] { t.evaluate(); });
+                        if (step == 2) message = message_of<InvalidArgument>([&] { t.evaluate(); });
                       },
-                  .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) {
-                    in_epoch = t.evaluate().num_samples;
-                  }});
+                  .on_epoch = [&](DeepLearningTask& t,
+                                  const EpochRecord&) { in_epoch = t.evaluate().num_samples; }});
   task.compile(CompileInfo::NONE).run();
   EXPECT_TRUE(contains(message, "on_step of 2 ranks")) << message;
   EXPECT_EQ(in_epoch, 75);
