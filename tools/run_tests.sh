@@ -37,6 +37,7 @@ run_ctest() {
 [ "$(nproc)" -lt 2 ] || have+=(--have processors)
 ! grep -qw avx512f /proc/cpuinfo || have+=(--have avx512)
 ! grep -qw avx512_bf16 /proc/cpuinfo || have+=(--have bf16)
+! grep -qw amx_bf16 /proc/cpuinfo || have+=(--have amx)
 nvcc=$(command -v nvcc || echo none)
 echo "CUDA compiler: $nvcc. There is no CUDA backend yet, so the Release build is for the CPU."
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1

@@ -30,7 +30,7 @@ std::string packed_refuses(DType dtype) {
 
 std::string amx_refuses(DType dtype) {
   if (dtype != DType::BF16) return fmt::format("{} operands, tiles take bf16", name_of(dtype));
-  return may_use_amx_bf16() ? "" : "the processor has no AMX bf16, or the system keeps it";
+  return may_use_amx_bf16() ? "" : "the processor has no AMX tiles, or the system keeps them";
 }
 
 std::string widened_refuses(DType dtype) {
