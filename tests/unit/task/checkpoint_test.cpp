@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/input_file.h"
 #include "support/temp_folder.h"
 #include "support/throws.h"
+#include "task/train_state.h"
 #include "toy.h"
 
 namespace tr {
@@ -173,6 +175,20 @@ TEST(Checkpoint, ForeignAndNewerFilesAreRefused) {
       << "never passed over in silence";
   replace_metadata(path, "renaissance.checkpoint", "x");
   EXPECT_THROW(Checkpoint::from_file(load_safetensors(path), path), DataError);
+}
+
+// What the fuzzers begin with has the outcome that its name says.
+TEST(Checkpoint, SeedsOfTheFuzzersReachTheirPlaces) {
+  const std::string seeds = TR_SOURCE_FOLDER "/tests/fuzz/seeds/checkpoint/";
+  const auto read = [&](const char* name) {
+    return Checkpoint::from_file(load_safetensors(seeds + name), name);
+  };
+  EXPECT_EQ(read("sound.safetensors").tensors.size(), 1u);
+  EXPECT_THROW(read("newer.safetensors"), Unsupported);
+  EXPECT_TRUE(test::throws<DataError>([&] { read("damaged.safetensors"); }, "checksum"));
+  const SavedState saved = state_from_json(read_text(seeds + "state.json"), "state.json");
+  EXPECT_EQ(saved.state.total_steps, 300);
+  EXPECT_EQ(saved.state.history.size(), 1u);
 }
 
 TEST(Checkpoint, UnwritablePlacesAreToldAtOnce) {
