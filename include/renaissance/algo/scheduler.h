@@ -166,10 +166,10 @@ class CosineAnnealingWithWarmRestartsLR
     : public SchedulerBuilder<CosineAnnealingWithWarmRestartsLR> {
  public:
   CosineAnnealingWithWarmRestartsLR() : SchedulerBuilder(Scheduler::Kind::COSINE_WARM_RESTARTS) {}
-  CosineAnnealingWithWarmRestartsLR& T_0(int epochs) {
+  CosineAnnealingWithWarmRestartsLR& T_0(int epochs) {  // NOLINT: PyTorch's
     return set([&] { options_.t_0 = epochs; });
   }
-  CosineAnnealingWithWarmRestartsLR& T_mult(int value) {
+  CosineAnnealingWithWarmRestartsLR& T_mult(int value) {  // NOLINT: PyTorch's
     return set([&] { options_.t_mult = value; });
   }
   CosineAnnealingWithWarmRestartsLR& eta_min(double value) {
