@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "backend/resident.h"
 #include "backend/tuning_table.h"
 #include "core/thread_pool.h"
 #include "device/communicator.h"
@@ -54,6 +56,14 @@ class Executor {
   /// unknown.
   virtual Tensor fetch(int variant, const std::string& name) = 0;
   virtual std::int64_t arena_bytes() const = 0;
+
+  /// Keeps a split in the device's memory and makes `variants` ready to be fed from it; what
+  /// `split` points to may go afterwards. Returns the split's number.
+  /// @throws Unsupported  the device cannot hold it, and why; OutOfMemory.
+  virtual int hold(const ResidentSplit& split, std::span<const int> variants);
+  /// Launches a step of `variant` for each row: its batch is made of the split's samples on the
+  /// device.
+  virtual void run_held(int split, int variant, std::span<const FeedRow> rows);
   /// Seconds spent in each node over all runs since the last call, by variant; measured only if
   /// asked for.
   virtual void set_profiling(bool on) = 0;

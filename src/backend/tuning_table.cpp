@@ -79,13 +79,9 @@ void TuningTable::set(const std::string& key, const std::string& choice) {
   entries_[key] = choice;
 }
 
-std::string TuningTable::hash() const {
-  return hash_of(entries_, "");
-}
+std::string TuningTable::hash() const { return hash_of(entries_, ""); }
 
-std::string TuningTable::to_json() const {
-  return as_json(entries_, "").dump();
-}
+std::string TuningTable::to_json() const { return as_json(entries_, "").dump(); }
 
 TuningTable TuningTable::from_json(const std::string& text) {
   TuningTable table;

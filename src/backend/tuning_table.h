@@ -6,8 +6,9 @@
 
 namespace tr {
 
-/// Every measured choice (kernel, partition, placement) by key. Keys are text: op, attributes, types,
-/// device and its limits. Saved in checkpoints, cached on disk, printed as a hash beside the weights' hash.
+/// Every measured choice (kernel, partition, placement) by key. Keys are text: op, attributes,
+/// types, device and its limits. Saved in checkpoints, cached on disk, printed as a hash beside the
+/// weights' hash.
 class TuningTable {
  public:
   /// The choice stored for `key`, empty if none.
@@ -22,7 +23,8 @@ class TuningTable {
   /// @throws DataError  not a table, another format, or a wrong checksum.
   static TuningTable from_json(const std::string& text);
 
-  /// Reads the cache file; a missing, torn, foreign or stale one gives an empty table and a logged reason.
+  /// Reads the cache file; a missing, torn, foreign or stale one gives an empty table and a logged
+  /// reason.
   static TuningTable load_cache(const std::string& path, const std::string& environment);
   /// Temporary file, sync, rename. A folder that cannot be written is logged, not an error.
   void save_cache(const std::string& path, const std::string& environment) const;

@@ -13,6 +13,7 @@
 #include "data/sampler.h"
 #include "renaissance/data/datasets.h"
 #include "task/compiled_run.h"
+#include "task/held_data.h"
 #include "task/sample_check.h"
 
 namespace tr {
@@ -110,6 +111,19 @@ DatasetPair open_data(const Config& config) {
   TR_CHECK(!data.dataset_name.empty(),
            "no data: call PREPROCESSOR_SETTING.dataset(name, path) or the task's dataset(...)");
   return open_dataset(data.dataset_name, data.dataset_path, {.download = data.download});
+}
+
+/// @throws Unsupported  the data must stay on the device and cannot.
+bool decide_data_on_device(const CompiledRun& run) {
+  const DataPlace place = run.config.preprocessor.values().place;
+  if (place == DataPlace::HOST || (!run.data.train && !run.data.val)) return false;
+  const std::string reason = why_not_on_device(run);
+  if (reason.empty()) return true;
+  if (place == DataPlace::DEVICE) {
+    throw_as<Unsupported>("data_place is device, but the data cannot stay there: {}", reason);
+  }
+  if (run.device.kind != DeviceKind::CPU) log_info("the loader feeds the device: {}", reason);
+  return false;
 }
 
 void announce(const CompiledRun& run) {
@@ -215,6 +229,7 @@ CompiledRun compile_run(const RunRequest& request) {
   };
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
+  run.data_on_device = decide_data_on_device(run);
   if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
   announce(run);
   return run;

@@ -41,6 +41,7 @@ struct CompiledRun {
   std::vector<data::StreamPhase> phases;  // the whole run, in order
   std::int64_t train_steps = 0;           // optimizer steps of one epoch
   std::int64_t val_steps = 0;
+  bool data_on_device = false;            // the sets stay in the device's memory
   double open_ms = 0;  // time to open the named set, which is no part of compiling
 
   bool ema() const { return config.train.ema_decay > 0; }

@@ -99,6 +99,14 @@ void set_policy(Config& c, Text value) {
   c.preprocessor.bad_sample_policy(BadSamplePolicy(found - kPolicies.begin()));
 }
 
+constexpr std::array<Text, 3> kDataPlaces = {"auto", "device", "host"};
+
+void set_data_place(Config& c, Text value) {
+  const auto found = std::find(kDataPlaces.begin(), kDataPlaces.end(), value);
+  TR_CHECK(found != kDataPlaces.end(), "\"{}\" is unknown, expected auto, device or host", value);
+  c.preprocessor.data_place(DataPlace(found - kDataPlaces.begin()));
+}
+
 /// Turns a kind's name into its enumerator, for optimizer and scheduler, keeping the other fields.
 void set_optimizer(Config& c, Text value) {
   c.train.optimizer.kind = optimizer_kind_from_name(value);
@@ -217,6 +225,11 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json { return c.preprocessor.values().dataset_name; }},
     {"dataset.path", "text", "folder of the set", set_dataset_path,
      [](const Config& c) -> json { return c.preprocessor.values().dataset_path; }, false},
+    {"data_place", "auto|device|host", "where samples wait for their steps", set_data_place,
+     [](const Config& c) -> json {
+       return kDataPlaces[std::size_t(c.preprocessor.values().place)];
+     },
+     false},
     {"decay_start", "number",
      "wsd: fraction of the epochs after warm-up at which the rate begins to fall",
      [](Config& c, Text v) { c.train.scheduler.decay_start = number<double>(v); },

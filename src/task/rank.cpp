@@ -21,12 +21,36 @@ void Totals::add(const Totals& other) {
   top5 += other.top5;
 }
 
+namespace {
+
+constexpr std::int64_t kMaxSteps = 256;  // launched at once; a quarter of the tables' rows
+
+std::optional<data::Sampler> sampler_of(const data::LoaderConfig& loader, data::Split split) {
+  const bool training = split == data::Split::TRAIN;
+  const data::SplitConfig& config = training ? loader.train : loader.val;
+  if (!config.dataset) return std::nullopt;
+  return data::Sampler({.num_samples = config.dataset->num_samples(),
+                        .batch_size = config.batch_size,
+                        .global_batch = config.global_batch,
+                        .rank = loader.rank,
+                        .world_size = loader.world_size,
+                        .shuffle = config.shuffle,
+                        .drop_last = config.drop_last,
+                        .seed = loader.seed,
+                        .split = training ? 0u : 1u});
+}
+
+}  // namespace
+
 Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator,
            StepBoard& board)
     : run_(run), rank_(rank), board_(board), communicator_(std::move(communicator)) {
   const GlobalSetting::Values& global = run.config.global.values();
-  executor_ = make_executor(run.device.kind, run.compiled,
-                            {.num_threads = global.threads, .communicator = communicator_.get()});
+  ExecutorOptions options;
+  if (!run.device.gpus.empty()) options.device_index = run.device.gpus.front();
+  options.num_threads = global.threads;
+  options.communicator = communicator_.get();
+  executor_ = make_executor(run.device.kind, run.compiled, options);
   state_ = std::make_unique<ModelState>(run.compiled, *executor_);
   for (const auto& [field, bytes] : input_fields(run.compiled)) {
     fields_.push_back(field);
@@ -36,7 +60,7 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   if (find("step_floats")) {
     const TensorType& type = state_->persistent_tensors().at("step_floats")->type;
     capacity_ = type.shape[0];
-    row_floats_.resize(std::size_t(type.shape[1]));
+    columns_ = std::size_t(type.shape[1]);
     step_floats_ = executor_->place("step_floats");
     if (find("step_ints")) step_ints_ = executor_->place("step_ints");
     results_ = executor_->place("results");
@@ -47,11 +71,17 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
     eval_results_ = executor_->place("eval_results");
     eval_counters_ = executor_->place("eval_counters");
   }
+  const data::LoaderConfig loader = run.loader_config(rank);
+  train_sampler_ = sampler_of(loader, data::Split::TRAIN);
+  val_sampler_ = sampler_of(loader, data::Split::VAL);
+  if (run.data_on_device) held_ = std::make_unique<HeldData>(run, *executor_);
 }
 
 Rank::~Rank() = default;
 
 void Rank::open_stream(std::int64_t phase, std::int64_t step) {
+  sync_rows();
+  if (held_) return;
   const std::vector<data::StreamPhase>& phases = run_.phases;
   loader_ = std::make_unique<data::Loader>(
       run_.loader_config(rank_),
@@ -60,7 +90,6 @@ void Rank::open_stream(std::int64_t phase, std::int64_t step) {
                                                : std::nullopt;
       },
       phase, step);
-  sync_rows();
 }
 
 void Rank::close_stream() { loader_.reset(); }
@@ -68,6 +97,7 @@ void Rank::close_stream() { loader_.reset(); }
 void Rank::sync_rows() {
   row_ = counter(counters_, kCounterRow);
   eval_row_ = counter(eval_counters_, kCounterRow);
+  skipped_in_row_ = counter(counters_, kCounterSkippedInRow);
 }
 
 std::int64_t Rank::counter(std::int64_t table, CounterIndex index) const {
@@ -77,28 +107,57 @@ std::int64_t Rank::counter(std::int64_t table, CounterIndex index) const {
   return value;
 }
 
-double Rank::fill_row(const data::Batch& batch) {
-  const std::int64_t row = row_ % capacity_;
-  const double rate =
-      lr_at(run_.config.train.scheduler, batch.phase.epoch * run_.train_steps + batch.step,
-            run_.train_steps, run_.config.train.total_epochs);
+void Rank::plan_batches(const data::Sampler& sampler, const StepRange& steps) {
+  planned_.clear();
+  for (std::int64_t step = steps.first; step < steps.first + steps.count; ++step) {
+    for (int micro = 0; micro < sampler.num_micro(); ++micro)
+      planned_.push_back({step, micro, sampler.share(step, micro), sampler.step_size(step)});
+  }
+}
+
+double Rank::lr_of(std::int64_t epoch, std::int64_t step) const {
+  return lr_at(run_.config.train.scheduler, epoch * run_.train_steps + step, run_.train_steps,
+               run_.config.train.total_epochs);
+}
+
+template <typename F>
+void Rank::for_pieces(std::int64_t first, std::int64_t count, F&& f) const {
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t at = (first + done) % capacity_;
+    const std::int64_t piece = std::min(count - done, capacity_ - at);
+    f(at, done, piece);
+    done += piece;
+  }
+}
+
+void Rank::fill_rows(std::int64_t epoch) {
   const Optimizer& optimizer = run_.config.train.optimizer;
-  row_floats_[kFloatInvWeight] = batch.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
-  for (std::size_t c = kFloatHeader; c < row_floats_.size(); c += kGroupColumns) {
-    row_floats_[c + kGroupLr] = float(rate);
-    row_floats_[c + kGroupDecay] = float(optimizer.weight_decay);
-    row_floats_[c + kGroupMomentum] = float(optimizer.momentum);
-  }
-  const auto bytes = std::int64_t(row_floats_.size() * sizeof(float));
-  executor_->write(step_floats_ + row * bytes, row_floats_.data(), bytes);
-  if (step_ints_ >= 0) {
-    std::array<std::int64_t, kStepInts> ints{};
-    ints[kIntSampleOffset] = batch.sample_offset;
-    ints[kIntEpoch] = batch.phase.epoch;
+  floats_.assign(planned_.size() * columns_, 0.0f);
+  ints_.assign(planned_.size() * kStepInts, 0);
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    const MicroBatch& batch = planned_[i];
+    const double rate = lr_of(epoch, batch.step);
+    float* floats = floats_.data() + i * columns_;
+    floats[kFloatInvWeight] = batch.share.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
+    for (std::size_t c = kFloatHeader; c < columns_; c += kGroupColumns) {
+      floats[c + kGroupLr] = float(rate);
+      floats[c + kGroupDecay] = float(optimizer.weight_decay);
+      floats[c + kGroupMomentum] = float(optimizer.momentum);
+    }
+    std::int64_t* ints = ints_.data() + i * kStepInts;
+    ints[kIntSampleOffset] = batch.share.offset;
+    ints[kIntEpoch] = epoch;
     ints[kIntSeed] = std::int64_t(run_.config.global.values().seed);
-    executor_->write(step_ints_ + row * std::int64_t(sizeof ints), ints.data(), sizeof ints);
   }
-  return rate;
+  const auto float_bytes = std::int64_t(columns_ * sizeof(float));
+  constexpr auto kIntBytes = std::int64_t(kStepInts * sizeof(std::int64_t));
+  for_pieces(row_, std::int64_t(planned_.size()), [&](auto at, auto from, auto count) {
+    executor_->write(step_floats_ + at * float_bytes,
+                     floats_.data() + from * std::int64_t(columns_), count * float_bytes);
+    if (step_ints_ < 0) return;
+    executor_->write(step_ints_ + at * kIntBytes, ints_.data() + from * kStepInts,
+                     count * kIntBytes);
+  });
 }
 
 void Rank::bind(const data::Batch& batch) {
@@ -115,39 +174,90 @@ void Rank::bind(const data::Batch& batch) {
   }
 }
 
-Rank::ResultRow Rank::result_row(std::int64_t table, std::int64_t row) const {
-  ResultRow values{};
-  const auto bytes = std::int64_t(sizeof values);
-  executor_->read(table + row % capacity_ * bytes, values.data(), bytes);
-  return values;
+void Rank::read_results(std::int64_t table, std::int64_t first_row) {
+  rows_.resize(planned_.size());
+  constexpr auto kBytes = std::int64_t(sizeof(ResultRow));
+  for_pieces(first_row, std::int64_t(rows_.size()), [&](auto at, auto from, auto count) {
+    executor_->read(table + at * kBytes, rows_.data() + from, count * kBytes);
+  });
 }
 
-Totals Rank::totals_of(const ResultRow& row, const data::Batch& batch) const {
-  if (batch.size == 0) return {};
+Totals Rank::totals_of(const ResultRow& row, std::int64_t samples) const {
+  if (samples == 0) return {};
   return {.loss_sum = double(row[kResultLossSum]),
-          .samples = batch.size,
+          .samples = samples,
           .top1 = std::int64_t(row[kResultTop1]),
           .top5 = std::int64_t(row[kResultTop5])};
 }
 
-StepOutcome Rank::train_step(bool stop) {
-  StepOutcome mine;
-  for (int micro = 0; micro < run_.batches.accumulate_steps; ++micro) {
-    const data::Batch* batch = loader_->next();
-    TR_ASSERT(batch && batch->phase.split == data::Split::TRAIN && batch->micro == micro);
-    const int variant = run_.variants.train(micro, batch->size);
-    mine.lr = fill_row(*batch);
+int Rank::variant_of(data::Split split, const MicroBatch& batch) const {
+  const bool training = split == data::Split::TRAIN;
+  return training ? run_.variants.train(batch.micro, batch.share.size)
+                  : run_.variants.eval(batch.share.size);
+}
+
+void Rank::launch(data::Split split, std::int64_t epoch, data::Loader* loader) {
+  if (held_) {
+    launch_held(split, epoch);
+  } else {
+    launch_loaded(split, loader != nullptr ? *loader : *loader_);
+  }
+}
+
+/// Steps in a row of the same variant in one go.
+void Rank::launch_held(data::Split split, std::int64_t epoch) {
+  const bool training = split == data::Split::TRAIN;
+  const std::int64_t global = (training ? train_sampler_ : val_sampler_)->config().global_batch;
+  for (std::size_t first = 0; first < planned_.size();) {
+    const int variant = variant_of(split, planned_[first]);
+    positions_.clear();
+    for (std::size_t i = first; i < planned_.size(); ++i) {
+      if (variant_of(split, planned_[i]) != variant) break;
+      positions_.push_back(planned_[i].step * global + planned_[i].share.offset);
+    }
+    held_->run(split, variant, epoch, positions_);
+    first += positions_.size();
+  }
+}
+
+void Rank::launch_loaded(data::Split split, data::Loader& loader) {
+  for (const MicroBatch& planned : planned_) {
+    const data::Batch* batch = loader.next();
+    TR_ASSERT(batch && batch->phase.split == split && batch->micro == planned.micro &&
+              batch->size == planned.share.size);
     bind(*batch);
-    executor_->run(variant);
-    const ResultRow result = result_row(results_, row_++);
-    mine.totals.add(totals_of(result, *batch));
+    executor_->run(variant_of(split, planned));
+    loader.release(*batch);
+  }
+}
+
+std::int64_t Rank::max_steps() const {
+  const bool ahead = run_.device.kind != DeviceKind::CPU && run_.batches.world_size == 1;
+  return ahead ? std::max<std::int64_t>(1, kMaxSteps / run_.batches.accumulate_steps) : 1;
+}
+
+std::span<const StepOutcome> Rank::train_steps(const StepRange& steps, bool stop) {
+  plan_batches(*train_sampler_, steps);
+  fill_rows(steps.epoch);
+  launch(data::Split::TRAIN, steps.epoch, nullptr);
+  read_results(results_, row_);
+  row_ += std::int64_t(planned_.size());
+  outcomes_.clear();
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    const MicroBatch& batch = planned_[i];
+    if (batch.micro == 0) outcomes_.push_back({.lr = lr_of(steps.epoch, batch.step)});
+    StepOutcome& mine = outcomes_.back();
+    const ResultRow& result = rows_[i];
+    mine.totals.add(totals_of(result, batch.share.size));
     mine.skipped = result[kResultFoundInf] != 0;
     mine.grad_norm = result[kResultGradNorm];
     mine.loss_scale = result[kResultLossScale];
-    loader_->release(*batch);
+    if (batch.micro + 1 != run_.batches.accumulate_steps) continue;
+    skipped_in_row_ = mine.skipped ? skipped_in_row_ + 1 : 0;
+    mine.skipped_in_row = skipped_in_row_;
+    mine = gather(mine, stop);
   }
-  if (mine.skipped) mine.skipped_in_row = counter(counters_, kCounterSkippedInRow);
-  return gather(mine, stop);
+  return outcomes_;
 }
 
 StepOutcome Rank::gather(StepOutcome mine, bool stop) {
@@ -162,20 +272,18 @@ StepOutcome Rank::gather(StepOutcome mine, bool stop) {
   return mine;
 }
 
-Totals Rank::eval_step() { return eval_step(*loader_); }
-
-Totals Rank::eval_step(data::Loader& loader) {
-  const data::Batch* batch = loader.next();
-  TR_ASSERT(batch && batch->phase.split == data::Split::VAL);
-  const int variant = run_.variants.eval(batch->size);
-  bind(*batch);
-  executor_->run(variant);
-  const Totals totals = totals_of(result_row(eval_results_, eval_row_++), *batch);
-  loader.release(*batch);
-  return totals;
+std::span<const Totals> Rank::eval_steps(const StepRange& steps, data::Loader* loader) {
+  plan_batches(*val_sampler_, steps);
+  launch(data::Split::VAL, steps.epoch, loader);
+  read_results(eval_results_, eval_row_);
+  eval_row_ += std::int64_t(planned_.size());
+  totals_.clear();
+  for (std::size_t i = 0; i < planned_.size(); ++i)
+    totals_.push_back(totals_of(rows_[i], planned_[i].share.size));
+  return totals_;
 }
 
-data::LoaderStats Rank::loader_stats() { return loader_->stats(); }
+data::LoaderStats Rank::loader_stats() { return loader_ ? loader_->stats() : data::LoaderStats{}; }
 
 void Rank::abandon() {
   loader_.reset();

@@ -7,14 +7,18 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/executor.h"
 #include "data/loader.h"
+#include "data/sampler.h"
 #include "device/communicator.h"
 #include "graph/step_tables.h"
 #include "task/compiled_run.h"
+#include "task/held_data.h"
 #include "task/model_state.h"
 
 namespace tr {
@@ -70,11 +74,17 @@ class Rank {
   /// Takes row numbers from the counters, after they were restored.
   void sync_rows();
 
-  /// One optimizer step: all micro-batches of the stream's next step. `stop` is rank 0's wish.
-  StepOutcome train_step(bool stop);
-  /// One step of validation; the sums are this rank's.
-  Totals eval_step();
-  Totals eval_step(data::Loader& loader);
+  /// Steps of an epoch, all of one phase: [first, first + count).
+  struct StepRange {
+    std::int64_t epoch = 0, first = 0, count = 1;
+  };
+  /// Optimizer steps that may be launched before the results of the first are read.
+  std::int64_t max_steps() const;
+  /// Runs the stream's next steps, each with all its micro-batches. `stop` is rank 0's wish. What
+  /// it returns is valid until the next call.
+  std::span<const StepOutcome> train_steps(const StepRange& steps, bool stop);
+  /// Steps of validation; the sums are this rank's. `loader`: other than the run's stream.
+  std::span<const Totals> eval_steps(const StepRange& steps, data::Loader* loader = nullptr);
 
   /// Lets the graphs read this batch.
   void bind(const data::Batch& batch);
@@ -84,14 +94,30 @@ class Rank {
   void abandon();
 
  private:
-  /// The step table's row of this micro-batch; returns the learning rate.
-  double fill_row(const data::Batch& batch);
-
+  /// What the sampler says of one micro-batch.
+  struct MicroBatch {
+    std::int64_t step = 0;
+    int micro = 0;
+    data::Share share;
+    std::int64_t global_size = 0;  // samples of its step
+  };
+  void plan_batches(const data::Sampler& sampler, const StepRange& steps);
+  int variant_of(data::Split split, const MicroBatch& batch) const;
+  double lr_of(std::int64_t epoch, std::int64_t step) const;
+  /// The step tables' rows of the planned micro-batches.
+  void fill_rows(std::int64_t epoch);
+  void launch(data::Split split, std::int64_t epoch, data::Loader* loader);
+  void launch_held(data::Split split, std::int64_t epoch);
+  void launch_loaded(data::Split split, data::Loader& loader);
+  /// Rows [first, first + count) of a table that repeats itself, as contiguous pieces:
+  /// f(first row in the table, first of the rows, number).
+  template <typename F>
+  void for_pieces(std::int64_t first, std::int64_t count, F&& f) const;
   /// One of the counters at `table`; 0 if the graphs have none.
   std::int64_t counter(std::int64_t table, CounterIndex index) const;
   using ResultRow = std::array<float, kResultColumns>;
-  ResultRow result_row(std::int64_t table, std::int64_t row) const;
-  Totals totals_of(const ResultRow& row, const data::Batch& batch) const;
+  void read_results(std::int64_t table, std::int64_t first_row);
+  Totals totals_of(const ResultRow& row, std::int64_t samples) const;
   StepOutcome gather(StepOutcome mine, bool stop);
 
   const CompiledRun& run_;
@@ -108,8 +134,17 @@ class Rank {
   // Places in the arena; -1: the graphs have none.
   std::int64_t step_floats_ = -1, step_ints_ = -1, results_ = -1, eval_results_ = -1;
   std::int64_t counters_ = -1, eval_counters_ = -1;
-  std::vector<float> row_floats_;  // the row being filled
-  std::int64_t row_ = 0, eval_row_ = 0, step_parity_ = 0;
+  std::size_t columns_ = 0;  // of step_floats
+  std::optional<data::Sampler> train_sampler_, val_sampler_;
+  std::unique_ptr<HeldData> held_;  // null: the loader feeds
+  // Of the steps that run; kept so that they are allocated once.
+  std::vector<MicroBatch> planned_;
+  std::vector<float> floats_;
+  std::vector<std::int64_t> ints_, positions_;
+  std::vector<ResultRow> rows_;
+  std::vector<StepOutcome> outcomes_;
+  std::vector<Totals> totals_;
+  std::int64_t row_ = 0, eval_row_ = 0, step_parity_ = 0, skipped_in_row_ = 0;
   std::int64_t capacity_ = 1;
 };
 

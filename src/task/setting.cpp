@@ -222,6 +222,11 @@ PreprocessorSetting& PreprocessorSetting::using_cpvs(bool on) {
   return *this;
 }
 
+PreprocessorSetting& PreprocessorSetting::data_place(DataPlace place) {
+  values_.place = place;
+  return *this;
+}
+
 PreprocessorSetting& PreprocessorSetting::shuffle_train(bool on) {
   values_.shuffle_train = on;
   return *this;

@@ -181,14 +181,16 @@ void Trainer::train_phase() {
 }
 
 std::optional<StepOutcome> Trainer::run_steps() {
-  const std::int64_t first = progress_.step;
-  const bool alone = ranks_.size() == 1;
+  if (ranks_.size() == 1) {
+    run_steps_alone(*ranks_.front());
+    return std::nullopt;
+  }
+  const std::int64_t first = progress_.step, epoch = epoch_index();
   std::optional<StepOutcome> suspect;
   for_each_rank(ranks_, [&](Rank& rank) {
     const bool lead = rank.index() == 0;
     for (std::int64_t step = first; step < run_.train_steps; ++step) {
-      if (alone && stop_requested()) break;
-      const StepOutcome outcome = rank.train_step(lead && stop_requested());
+      const StepOutcome outcome = rank.train_steps({epoch, step, 1}, lead && stop_requested())[0];
       if (lead) after_step(step, outcome);
       if (is_suspect(outcome)) {
         if (lead) suspect = outcome;
@@ -198,6 +200,38 @@ std::optional<StepOutcome> Trainer::run_steps() {
     }
   });
   return suspect;
+}
+
+/// Several steps at once where the device runs ahead of the host: as many as it does in
+/// kLaunchSeconds, so that signals and the progress line wait no longer than that.
+void Trainer::run_steps_alone(Rank& rank) {
+  constexpr double kLaunchSeconds = 0.2;
+  constexpr std::int64_t kFirstLaunch = 10;  // steps, before their time is known
+  while (progress_.step < run_.train_steps && !stop_requested()) {
+    const std::int64_t count = std::min(steps_until_pause(rank), steps_a_launch_);
+    const Stopwatch watch;
+    const std::span<const StepOutcome> outcomes =
+        rank.train_steps({epoch_index(), progress_.step, count}, false);
+    const double a_step = watch.seconds() / double(count);
+    steps_a_launch_ = std::max(kFirstLaunch, std::int64_t(kLaunchSeconds / std::max(a_step, 1e-9)));
+    for (const StepOutcome& outcome : outcomes) {
+      after_step(progress_.step, outcome);
+      if (is_suspect(outcome)) judge_skipped_step(outcome);
+    }
+  }
+}
+
+/// Steps until something has to happen on the host: the epoch's end, a checkpoint, a callback.
+std::int64_t Trainer::steps_until_pause(const Rank& rank) const {
+  if (callbacks_->on_step) return 1;
+  std::int64_t steps = std::min(rank.max_steps(), run_.train_steps - progress_.step);
+  const int every = run_.config.train.checkpoint_every_steps;
+  if (every > 0) steps = std::min(steps, every - progress_.total_steps % every);
+  return steps;
+}
+
+std::int64_t Trainer::epoch_index() const {
+  return run_.phases[std::size_t(progress_.phase)].epoch;
 }
 
 void Trainer::end_training_of_epoch() {
@@ -246,7 +280,8 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
   std::vector<std::int64_t> bad_steps(ranks_.size(), -1);  // the first one of each rank
   for_each_rank(ranks_, [&](Rank& rank) {
     std::unique_ptr<data::Loader> own;
-    if (own_loader) {
+    if (own_loader && run_.data_on_device) rank.sync_rows();
+    if (own_loader && !run_.data_on_device) {
       data::LoaderConfig config = run_.loader_config(rank.index());
       config.train.dataset = nullptr;
       own = std::make_unique<data::Loader>(std::move(config), [](std::int64_t i) {
@@ -254,12 +289,15 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
       });
       rank.sync_rows();
     }
-    for (std::int64_t step = 0; step < run_.val_steps; ++step) {
+    for (std::int64_t step = 0; step < run_.val_steps;) {
       if (!own_loader && stop_requested()) break;
-      const Totals part = own ? rank.eval_step(*own) : rank.eval_step();
-      parts[std::size_t(rank.index())].add(part);
-      std::int64_t& bad = bad_steps[std::size_t(rank.index())];
-      if (!std::isfinite(part.loss_sum) && bad < 0) bad = step;
+      const std::int64_t count = std::min(rank.max_steps(), run_.val_steps - step);
+      for (const Totals& part : rank.eval_steps({0, step, count}, own.get())) {
+        parts[std::size_t(rank.index())].add(part);
+        std::int64_t& bad = bad_steps[std::size_t(rank.index())];
+        if (!std::isfinite(part.loss_sum) && bad < 0) bad = step;
+        ++step;
+      }
     }
   });
   EvalResult result;

@@ -51,6 +51,9 @@ class Trainer {
   /// Steps up to the phase's end or a wish to stop. Returns the last one's outcome if it is to be
   /// looked at first.
   std::optional<StepOutcome> run_steps();
+  void run_steps_alone(Rank& rank);
+  std::int64_t steps_until_pause(const Rank& rank) const;
+  std::int64_t epoch_index() const;
   void validate_phase();
   void end_epoch();
   bool is_new_best(const EpochRecord& record);
@@ -90,6 +93,7 @@ class Trainer {
   bool broken_ = false;       // a run ended with an error: the ranks' state is not to be trusted
   bool interrupted_ = false;  // by cancel() or a signal
   bool in_on_step_ = false;   // the other ranks go on while a callback runs
+  std::int64_t steps_a_launch_ = 10;  // what the device does in a fraction of a second
 
   // Only while run() lasts.
   DeepLearningTask* task_ = nullptr;

@@ -92,6 +92,11 @@ class TR_API GlobalSetting {
 /// What happens to a sample that cannot be read. skip and replace are counted and named in the log.
 enum class BadSamplePolicy : std::uint8_t { FAIL, SKIP, REPLACE };
 
+/// Where samples wait for their steps. DEVICE: whole sets stay in the GPU's memory as they are
+/// stored and are transformed there, to the same bytes as on the HOST, whose loader feeds batch by
+/// batch.
+enum class DataPlace : std::uint8_t { AUTO, DEVICE, HOST };
+
 /// Where samples come from and what happens to them on their way to the network.
 class TR_API PreprocessorSetting {
  public:
@@ -126,6 +131,9 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& fully_mode(bool on = true);
   /// Keeps the processed validation set in memory; its transforms must not draw.
   PreprocessorSetting& using_cpvs(bool on = true);
+  /// Where samples wait for their steps. AUTO: in the device's memory if they fit, else on the
+  /// host.
+  PreprocessorSetting& data_place(DataPlace place);
   PreprocessorSetting& shuffle_train(bool on = true);
   PreprocessorSetting& drop_last(bool on = true);
   PreprocessorSetting& bad_sample_policy(BadSamplePolicy policy);
@@ -147,6 +155,7 @@ class TR_API PreprocessorSetting {
     int dts_level = 0;
     bool fully = false;
     bool cpvs = true;
+    DataPlace place = DataPlace::AUTO;
     bool shuffle_train = true;
     bool drop_last = false;
     BadSamplePolicy bad_samples = BadSamplePolicy::FAIL;

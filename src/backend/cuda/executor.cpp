@@ -9,6 +9,8 @@
 #include "backend/cuda/arena.h"
 #include "backend/cuda/captured_graph.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/handles.h"
+#include "backend/cuda/held_split.h"
 #include "backend/prepared_graph.h"
 #include "core/check.h"
 #include "core/format.h"
@@ -17,38 +19,12 @@
 namespace tr::cuda {
 namespace {
 
-struct Stream {
-  cudaStream_t handle = nullptr;
-  Stream() { TR_CUDA(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)); }
-  ~Stream() { cudaStreamDestroy(handle); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-};
-
-struct Event {
-  cudaEvent_t handle = nullptr;
-  Event() { TR_CUDA(cudaEventCreate(&handle)); }
-  ~Event() { cudaEventDestroy(handle); }
-  Event(Event&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-/// Where a field of the batch goes.
-struct Input {
-  std::string field;
-  std::int64_t place = 0, bytes = 0;
-};
-
 /// One lowered graph: its nodes made ready, and the captured step.
 struct Step {
   std::vector<Input> inputs;
   std::unique_ptr<PreparedGraph> prepared;
-  cudaGraphExec_t exec = nullptr;
+  GraphExec exec;
   std::map<std::string, double> seconds;  // by node, since they were last taken
-  ~Step() {
-    if (exec != nullptr) cudaGraphExecDestroy(exec);
-  }
 };
 
 class CudaExecutor final : public Executor {
@@ -89,7 +65,7 @@ class CudaExecutor final : public Executor {
     if (profiling_) {
       run_profiled(step);
     } else {
-      TR_CUDA(cudaGraphLaunch(step.exec, stream_->handle));
+      TR_CUDA(cudaGraphLaunch(step.exec.handle, stream_->handle));
     }
   }
 
@@ -144,6 +120,25 @@ class CudaExecutor final : public Executor {
 
   std::int64_t arena_bytes() const override { return arena_->num_bytes(); }
 
+  int hold(const ResidentSplit& split, std::span<const int> variants) override {
+    enter();
+    auto held = std::make_unique<HeldSplit>(split, arena_->base(),
+                                            compiled_.memory.input_zone_bytes, stream_->handle);
+    for (const int variant : variants) {
+      Step& step = step_of(variant);
+      held->capture(variant, {step.prepared.get(), &step.inputs,
+                              compiled_.variants.at(std::size_t(variant)).batch});
+    }
+    held_.push_back(std::move(held));
+    return int(held_.size()) - 1;
+  }
+
+  void run_held(int split, int variant, std::span<const FeedRow> rows) override {
+    enter();
+    launched_ += std::int64_t(rows.size());
+    held_.at(std::size_t(split))->run(variant, rows);
+  }
+
   void set_profiling(bool on) override { profiling_ = on; }
   std::map<std::string, double> node_seconds(int variant) const override {
     Step& step = step_of(variant);
@@ -182,8 +177,8 @@ class CudaExecutor final : public Executor {
     PreparedGraph& prepared = *step.prepared;
     GraphCapture graph(stream_->handle);
     graph.add(prepared.graph(), {}, [&](int node) { prepared.run(node, node + 1); });
-    step.exec = graph.instantiate();
-    TR_CUDA(cudaGraphUpload(step.exec, stream_->handle));
+    step.exec = GraphExec(graph.instantiate());
+    TR_CUDA(cudaGraphUpload(step.exec.handle, stream_->handle));
   }
 
   void copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
@@ -236,6 +231,7 @@ class CudaExecutor final : public Executor {
   std::vector<std::unique_ptr<Step>> steps_;  // by lowered graph
   std::map<std::string, std::int64_t, std::less<>> places_;
   std::map<std::string, const void*, std::less<>> bound_;  // host memory, by field
+  std::vector<std::unique_ptr<HeldSplit>> held_;
   std::int64_t launched_ = 0;
   bool profiling_ = false;
 };

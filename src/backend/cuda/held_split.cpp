@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/held_split.h"
+
+#include <algorithm>
+
+#include "backend/cuda/arena.h"
+#include "core/check.h"
+
+namespace tr::cuda {
+
+HeldSplit::HeldSplit(const ResidentSplit& split, std::byte* arena, std::int64_t zone_bytes,
+                     cudaStream_t stream)
+    : split_(split), arena_(arena), zone_bytes_(zone_bytes), stream_(stream) {
+  for (const ResidentField& field : split.fields) fields_.push_back(field.name);
+  constexpr auto kRowBytes = std::int64_t(kRing * sizeof(FeedRow));
+  ring_ = make_device_arena(kRowBytes + std::int64_t(sizeof(std::int64_t)));
+  rows_ = reinterpret_cast<FeedRow*>(ring_->base());
+  base_ = reinterpret_cast<std::int64_t*>(ring_->base() + kRowBytes);
+  static_assert(kRowBytes % sizeof(std::int64_t) == 0);
+  TR_CUDA(cudaDeviceSynchronize());  // the counter is zero from here on
+}
+
+/// Points the step's inputs to a zone; returns it as the feed's target.
+FeedTarget HeldSplit::bind(const StepSource& step, int zone) const {
+  FeedTarget target;
+  for (const Input& input : *step.inputs) {
+    std::byte* place = arena_ + input.place + zone * zone_bytes_;
+    step.prepared->bind_input(input.field, place);
+    const auto field = std::find(fields_.begin(), fields_.end(), input.field);
+    TR_CHECK(field != fields_.end(), "the data on the device have no field \"{}\"", input.field);
+    target.fields[field - fields_.begin()] = place;
+  }
+  return target;
+}
+
+GraphExec HeldSplit::captured(const StepSource& step, int count) const {
+  GraphCapture graph(stream_);
+  const auto feed = [&](int k, const GraphCapture::Tail& after) {
+    return graph.add(after, [&] {
+      enqueue_feed(stream_, split_, rows_, base_, k, kRing, bind(step, k % 2), step.batch);
+    });
+  };
+  // A zone is free again when the step before the running one has ended.
+  GraphCapture::Tail fed = feed(0, {}), ran, before_ran;
+  for (int k = 0; k < count; ++k) {
+    GraphCapture::Tail ready = fed;
+    ready.insert(ready.end(), ran.begin(), ran.end());
+    bind(step, k % 2);
+    before_ran = std::exchange(ran, graph.add(step.prepared->graph(), ready, [&](int node) {
+      step.prepared->run(node, node + 1);
+    }));
+    if (k + 1 == count) break;
+    GraphCapture::Tail free = fed;
+    free.insert(free.end(), before_ran.begin(), before_ran.end());
+    fed = feed(k + 1, free);
+  }
+  graph.add(fed, [&] { enqueue_advance(stream_, base_, count); });
+  bind(step, 0);
+  return GraphExec(graph.instantiate());
+}
+
+void HeldSplit::capture(int variant, const StepSource& step) {
+  graphs_.insert_or_assign(variant, Graphs{captured(step, 1), captured(step, kUnrolled)});
+}
+
+/// In stream order behind every launch that may still read the rows it replaces.
+void HeldSplit::upload(std::span<const FeedRow> rows) {
+  while (!rows.empty()) {
+    const std::int64_t at = next_row_ % kRing;
+    const std::size_t count = std::min(rows.size(), std::size_t(kRing - at));
+    TR_CUDA(cudaMemcpyAsync(rows_ + at, rows.data(), count * sizeof(FeedRow),
+                            cudaMemcpyHostToDevice, stream_));
+    next_row_ += std::int64_t(count);
+    rows = rows.subspan(count);
+  }
+}
+
+void HeldSplit::run(int variant, std::span<const FeedRow> rows) {
+  const auto found = graphs_.find(variant);
+  TR_CHECK(found != graphs_.end(), "variant {} was not made ready for data on the device", variant);
+  while (!rows.empty()) {
+    const std::span<const FeedRow> part = rows.first(std::min(rows.size(), std::size_t(kRing)));
+    upload(part);
+    for (std::size_t left = part.size(); left > 0;) {
+      const bool many = left >= std::size_t(kUnrolled);
+      const GraphExec& exec = many ? found->second.many : found->second.one;
+      TR_CUDA(cudaGraphLaunch(exec.handle, stream_));
+      left -= many ? std::size_t(kUnrolled) : 1;
+    }
+    rows = rows.subspan(part.size());
+  }
+}
+
+}  // namespace tr::cuda

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/captured_graph.h"
+#include "backend/cuda/device_split.h"
+#include "backend/cuda/feed.h"
+#include "backend/cuda/handles.h"
+#include "backend/prepared_graph.h"
+
+namespace tr::cuda {
+
+/// Where a field of the batch goes.
+struct Input {
+  std::string field;
+  std::int64_t place = 0, bytes = 0;
+};
+
+/// What a captured step needs of its executor.
+struct StepSource {
+  PreparedGraph* prepared = nullptr;
+  const std::vector<Input>* inputs = nullptr;
+  std::int64_t batch = 0;
+};
+
+/// A split in device memory and, for each variant, graphs of one and of kUnrolled steps: the batch
+/// of the next step is assembled in the other zone of the inputs while a step runs.
+///
+///   feed 0 -> step 0 -> step 1 -> step 2 ...
+///         \-> feed 1 -/ \-> feed 2 -/
+class HeldSplit {
+ public:
+  static constexpr int kUnrolled = 10;  // more steps a launch gain nothing
+
+  /// `arena` and `zone_bytes`: where the inputs lie, and how far their second zone is.
+  HeldSplit(const ResidentSplit& split, std::byte* arena, std::int64_t zone_bytes,
+            cudaStream_t stream);
+
+  /// @throws DeviceError  the graph cannot be captured.
+  void capture(int variant, const StepSource& step);
+  void run(int variant, std::span<const FeedRow> rows);
+
+ private:
+  static constexpr int kRing = 1024;  // rows on the device
+
+  struct Graphs {
+    GraphExec one, many;
+  };
+  GraphExec captured(const StepSource& step, int count) const;
+  FeedTarget bind(const StepSource& step, int zone) const;
+  void upload(std::span<const FeedRow> rows);
+
+  DeviceSplit split_;
+  std::vector<std::string> fields_;
+  std::byte* arena_;
+  std::int64_t zone_bytes_;
+  cudaStream_t stream_;
+  std::unique_ptr<Arena> ring_;  // rows, then the number of the next one
+  FeedRow* rows_ = nullptr;
+  std::int64_t* base_ = nullptr;
+  std::int64_t next_row_ = 0;
+  std::map<int, Graphs> graphs_;  // by variant
+};
+
+}  // namespace tr::cuda
