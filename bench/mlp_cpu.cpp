@@ -106,18 +106,21 @@ class Step {
         write_param("range(" + std::string(name_of(Role::WEIGHT_CAST)) + ")", p, value.to(*low_));
     }
     const std::vector<Segment>& segments = compiled_.memory.segments;
-    std::memcpy(executor_->persistent("segments"), segments.data(),
-                segments.size() * sizeof(Segment));
-    *at<float>("loss_scale") = 1;
-    auto* row = at<float>("step_floats");
+    write("segments", segments.data(), segments.size() * sizeof(Segment));
+    const float loss_scale = 1;
+    write("loss_scale", &loss_scale, sizeof(loss_scale));
     const int groups = 2;  // the one above and the rule that matches the rest
-    for (int r = 0; r < GraphOptions{}.table_capacity; ++r, row += step_floats_columns(groups)) {
+    const auto columns = std::size_t(step_floats_columns(groups));
+    std::vector<float> table(columns * std::size_t(GraphOptions{}.table_capacity));
+    for (std::size_t at = 0; at < table.size(); at += columns) {
+      float* row = table.data() + at;
       row[kFloatInvWeight] = 1.0f / float(kBatch);
       for (int g = 0; g < groups; ++g) {
         row[kFloatHeader + kGroupColumns * g + kGroupLr] = kLr;
         row[kFloatHeader + kGroupColumns * g + kGroupDecay] = kDecay;
       }
     }
+    write("step_floats", table.data(), table.size() * sizeof(float));
     done_ = 0;
   }
 
@@ -131,7 +134,9 @@ class Step {
   /// Mean loss of the last step.
   double loss() {
     const std::int64_t row = (done_ - 1) % GraphOptions{}.table_capacity;
-    const float* result = at<float>("results") + row * kResultColumns;
+    float result[kResultColumns];
+    executor_->read(executor_->place("results") + row * std::int64_t(sizeof(result)), result,
+                    sizeof(result));
     TR_CHECK(result[kResultFoundInf] == 0, "bench: step {} found a gradient that is not finite",
              done_);
     return double(result[kResultLossSum]) / double(kBatch);
@@ -149,15 +154,15 @@ class Step {
                 batch.num_bytes());
     return batch;
   }
-  template <typename T>
-  T* at(const std::string& name) {
-    return reinterpret_cast<T*>(executor_->persistent(name));
+  void write(const std::string& name, const void* from, std::size_t bytes) {
+    executor_->write(executor_->place(name), from, std::int64_t(bytes));
   }
   /// Writes the parameter's part of a range.
   void write_param(const std::string& range, std::size_t param, const Tensor& value) {
     const std::int64_t offset = compiled_.memory.param_element_offset[param];
-    std::byte* base = executor_->persistent(range) + offset * std::int64_t(size_of(value.dtype()));
-    std::memcpy(base, value.raw(), value.num_bytes());
+    const std::int64_t place =
+        executor_->place(range) + offset * std::int64_t(size_of(value.dtype()));
+    executor_->write(place, value.raw(), std::int64_t(value.num_bytes()));
   }
 
   const SafetensorsFile& start_;
