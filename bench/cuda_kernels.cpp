@@ -20,14 +20,22 @@
 namespace tr::bench {
 namespace {
 
-constexpr int kFill = 0x3c;  // each fp32 is 0.0115, each fp16 1.06
+// Of floating tensors, so that sums stay finite: each fp32 is 0.0115, each fp16 1.06. Others are
+// zero: as places, counters and flags these bytes would be nonsense.
+constexpr int kFill = 0x3c;
 
-/// Device memory for as long as the program runs: each tensor has bytes of its own.
+/// Device memory full of zeros.
 std::byte* allocate(std::int64_t bytes) {
   void* data = nullptr;
   TR_CUDA(cudaMalloc(&data, std::size_t(std::max<std::int64_t>(bytes, 1))));
-  TR_CUDA(cudaMemset(data, kFill, std::size_t(bytes)));
+  TR_CUDA(cudaMemset(data, 0, std::size_t(bytes)));
   return static_cast<std::byte*>(data);
+}
+
+std::byte* allocate(const TensorType& type) {
+  std::byte* data = allocate(bytes_of(type));
+  if (is_floating(type.dtype)) TR_CUDA(cudaMemset(data, kFill, std::size_t(bytes_of(type))));
+  return data;
 }
 
 class Timer {
@@ -40,6 +48,7 @@ class Timer {
   template <typename F>
   std::vector<double> samples(int n, F&& enqueue) const {
     std::vector<double> seconds;
+    TR_CUDA(cudaDeviceSynchronize());  // what is read was written by another stream
     for (int i = -3; i < n; ++i) {
       TR_CUDA(cudaEventRecord(begin_, stream_));
       enqueue();
@@ -57,7 +66,7 @@ class Timer {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-/// One node, ready to be launched again and again.
+/// One node, ready to be launched again and again. All inputs that `in` names are there.
 class Node {
  public:
   Node(const std::string& op, const Attrs& attrs, const std::vector<TensorType>& in,
@@ -72,8 +81,7 @@ class Node {
         kernel_ = kernel;
     }
     TR_CHECK(kernel_ != nullptr, "{}: no CUDA kernel takes it", op);
-    for (const TensorType& type : in)
-      args_.in_slots_.push_back(type.shape.rank() == 0 && type == TensorType{} ? -1 : add(type));
+    for (const TensorType& type : in) args_.in_slots_.push_back(add(type));
     for (const TensorType& type : args_.out_types_) args_.out_slots_.push_back(add(type));
     args_.workspace_bytes_ = kernel_->workspace_bytes ? kernel_->workspace_bytes(query) : 0;
     pointers_.push_back(allocate(args_.workspace_bytes_));
@@ -89,8 +97,14 @@ class Node {
     for (void* pointer : pointers_) cudaFree(pointer);
   }
 
-  void write(int input, const void* from, std::size_t bytes) {
-    TR_CUDA(cudaMemcpy(pointers_[std::size_t(input)], from, bytes, cudaMemcpyHostToDevice));
+  /// Sets the whole input. All values that a kernel takes for places or counts come from here.
+  template <typename T>
+  void write(std::size_t input, const std::vector<T>& values) {
+    const auto bytes = std::int64_t(values.size() * sizeof(T));
+    TR_CHECK(bytes == bytes_of(args_.in_types_.at(input)), "input {} is {}, given {} bytes", input,
+             args_.in_types_.at(input), bytes);
+    void* to = pointers_.at(std::size_t(args_.in_slots_.at(input)));
+    TR_CUDA(cudaMemcpy(to, values.data(), std::size_t(bytes), cudaMemcpyHostToDevice));
   }
   void enqueue() const { prepared_ ? prepared_->run(args_) : kernel_->launch(args_); }
   Cost cost() const { return def_.cost(attrs_, args_.in_types_, args_.out_types_); }
@@ -98,7 +112,7 @@ class Node {
 
  private:
   std::int32_t add(const TensorType& type) {
-    pointers_.push_back(allocate(bytes_of(type)));
+    pointers_.push_back(allocate(type));
     return std::int32_t(pointers_.size() - 1);
   }
 
@@ -158,33 +172,55 @@ struct Bench {
   }
 };
 
-/// An optimizer's node over `count` parameters in 161 segments, as many as ResNet-50 has.
-void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DType cast) {
-  std::vector<Segment> segments(161);
-  const std::int64_t each = count / std::int64_t(segments.size()) / 128 * 128;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    segments[i].begin = std::int64_t(i) * each;
-    segments[i].count = i + 1 < segments.size() ? each : count - segments[i].begin;
+enum class Borders { EVEN, ODD };
+
+/// Table of 161 segments, as many as ResNet-50 has, that hold all of [0, count). EVEN: all but the
+/// last border are multiples of 128, as the compiler places them; ODD: no vector ends on one.
+std::vector<Segment> segment_table(std::int64_t count, Borders borders) {
+  constexpr std::int64_t kSegments = 161, kAlignment = 128;
+  std::vector<Segment> segments(kSegments);
+  std::int64_t each = count / kSegments / kAlignment * kAlignment;
+  if (borders == Borders::ODD) each = std::max<std::int64_t>(0, each - 1);
+  for (std::int64_t i = 0; i < kSegments; ++i) {
+    Segment& segment = segments[std::size_t(i)];
+    segment.begin = i * each;
+    segment.count = i + 1 < kSegments ? each : count - segment.begin;
+    segment.param = std::int32_t(i);
+    segment.decay_scale = 1;
   }
-  const TensorType range{{count}, DType::FP32};
+  return segments;
+}
+
+/// An optimizer's node over `count` parameters: a good step in the first row of the tables.
+void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DType cast,
+                   Borders borders = Borders::EVEN) {
+  const std::vector<Segment> segments = segment_table(count, borders);
+  const std::int64_t columns = step_floats_columns(/*num_groups=*/1);
+  const TensorType range{{count}, DType::FP32}, scalar{Shape{}, DType::FP32};
   std::vector<TensorType> in = {range,
                                 range,
                                 {{std::int64_t(segments.size() * sizeof(Segment))}, DType::UINT8},
-                                {{4, step_floats_columns(1)}, DType::FP32},
+                                {{1, columns}, DType::FP32},
                                 {{kNumCounters}, DType::INT64},
-                                {Shape{}, DType::FP32},
+                                scalar,
                                 {Shape{}, DType::INT32},
-                                {Shape{}, DType::FP32},
+                                scalar,
                                 range};
   if (op == "adam") in.push_back(range);
   if (cast != DType::FP32) in.push_back({{count}, cast});
   Node node(op, op == "sgd" ? Attrs{{"momentum", 0.9}} : Attrs{}, in, bench.stream);
-  node.write(2, segments.data(), segments.size() * sizeof(Segment));
-  const std::int64_t counters[kNumCounters] = {};
-  node.write(4, counters, sizeof(counters));
-  const std::int32_t found_inf = 0;
-  node.write(6, &found_inf, sizeof(found_inf));
-  bench.add_range(fmt::format("{} {}{}", op, count, cast == DType::FP32 ? "" : " + copy"), node);
+  std::vector<float> row(std::size_t(columns), 0.0f);
+  row[kFloatInvWeight] = 1;
+  row[std::size_t(kFloatHeader) + kGroupLr] = 1e-3f;
+  row[std::size_t(kFloatHeader) + kGroupDecay] = 1e-4f;
+  node.write(2, segments);
+  node.write(3, row);
+  node.write(4, std::vector<std::int64_t>(kNumCounters));
+  node.write(5, std::vector<float>{1});         // loss_scale
+  node.write(6, std::vector<std::int32_t>{0});  // found_inf
+  bench.add_range(fmt::format("{} {}{}{}", op, count, cast == DType::FP32 ? "" : " + copy",
+                              borders == Borders::ODD ? ", odd segments" : ""),
+                  node);
 }
 
 void run(Bench& bench, std::int64_t count) {
@@ -193,6 +229,7 @@ void run(Bench& bench, std::int64_t count) {
     add_optimizer(bench, "sgd", count, cast);
     add_optimizer(bench, "adam", count, cast);
   }
+  add_optimizer(bench, "adam", count, DType::FP16, Borders::ODD);
   const TensorType range{{count}, DType::FP32};
   {
     Node node("finite_check", {}, {range}, bench.stream);
