@@ -2,7 +2,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "graph/step_tables.h"
-#include "ops/rules.h"
+#include "ops/step_rules.h"
 
 namespace tr {
 namespace {
@@ -18,7 +18,7 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   const double p = attrs.f64("p");
   TR_CHECK(p >= 0 && p < 1, "p is {}, expected 0 <= p < 1 (the probability of a zero)", p);
   if (in.size() > 1) {
-    ops::check_shape("counters", in[1], Shape{kNumCounters}, "the step's counters");
+    ops::check_counters(in[1]);
     TR_CHECK(in.size() == 3 && in[2].shape.rank() == 2 && in[2].shape[1] == kStepInts,
              "{} inputs, expected x, counters and step_ints [capacity, {}]", in.size(),
              int(kStepInts));

@@ -3,8 +3,8 @@
 // for them: a small model's step is mostly launches, so that the number of nodes decides its time.
 #include "core/check.h"
 #include "core/format.h"
-#include "graph/step_tables.h"
-#include "ops/rules.h"
+#include "ops/loss_rules.h"
+#include "ops/step_rules.h"
 
 namespace tr {
 namespace {
@@ -13,65 +13,104 @@ using ops::Types;
 
 const TensorType kScalar{Shape{}, DType::FP32};
 const TensorType kFlag{Shape{}, DType::INT32};
+const TensorType kCorrect{Shape{2}, DType::INT32};
 
-/// Types of the pairs dy [.., O], x [.., K] that stand from `first` on, with as many rows.
-void check_operands(Types in, std::size_t first) {
-  TR_CHECK(in.size() > first && (in.size() - first) % 2 == 0,
-           "there are {} operands, expected pairs of dy and x", in.size() - first);
-  const auto rows = [](const TensorType& type) {
-    return type.shape.num_elements() / std::max<std::int64_t>(1, type.shape.back());
-  };
-  for (std::size_t i = first; i < in.size(); ++i) {
-    ops::check_floating("operand", in[i]);
-    TR_CHECK(rows(in[i]) == rows(in[first]), "operand {} is {}, expected {} rows (as operand 0)",
-             i - first, in[i], rows(in[first]));
+/// Places of fc_update's inputs behind those that check_update_inputs() knows.
+enum FcUpdateInput : std::size_t {
+  MOMENT1 = ops::kNumUpdateInputs,
+  MOMENT2,
+  WEIGHT_CAST,
+  FIRST_OPERAND
+};
+
+/// dy [N.., O] and x [N.., K] of layer `layer`. Other layers may have another N.
+void check_operands(const TensorType& dy, const TensorType& x, std::size_t layer) {
+  for (const auto& [name, type] : {std::pair<const char*, const TensorType&>{"dy", dy}, {"x", x}}) {
+    const std::string who = fmt::format("{} of layer {}", name, layer);
+    ops::check_floating(who, type);
+    TR_CHECK(type.shape.rank() >= 2, "{} has shape {}, expected [N, ..., features]", who,
+             type.shape);
   }
+  TR_CHECK(dy.shape.drop_last() == x.shape.drop_last(),
+           "x of layer {} has shape {}, expected the rows of dy {}", layer, x.shape, dy.shape);
 }
 
-constexpr std::size_t kFirstOperand = 9;
+void check_fc_optimizer(const Attrs& attrs, Types in) {
+  ops::check_update_inputs(attrs, in);
+  ops::check_weight_cast(in, WEIGHT_CAST);
+  const std::string& optimizer = attrs.str("optimizer");
+  TR_CHECK(optimizer == "sgd" || optimizer == "adam", "optimizer is '{}', expected sgd or adam",
+           optimizer);
+  if (optimizer == "adam") {
+    ops::check_adam(attrs, in, MOMENT1);
+    return;
+  }
+  ops::check_sgd(attrs, in, MOMENT1);
+  TR_CHECK(!ops::given(in, MOMENT2), "moment2 is given, expected it missing (sgd has one moment)");
+}
 
 std::vector<TensorType> infer_fc_update(const Attrs& attrs, Types in) {
-  check_operands(in, kFirstOperand);
+  check_fc_optimizer(attrs, in);
   const std::vector<std::int64_t>& biases = attrs.ints("biases");
-  TR_CHECK(biases.size() * 2 + kFirstOperand == in.size(),
-           "biases has {} entries, expected one a layer ({})", biases.size(),
-           (in.size() - kFirstOperand) / 2);
+  TR_CHECK(!biases.empty() && FIRST_OPERAND + 2 * biases.size() == in.size(),
+           "there are {} operands, expected dy and x for each entry of biases ({})",
+           in.size() - FIRST_OPERAND, biases.size());
   std::vector<TensorType> out = {kFlag, kScalar};
+  std::int64_t elements = 0;
   for (std::size_t i = 0; i < biases.size(); ++i) {
-    const std::int64_t o = in[kFirstOperand + 2 * i].shape.back();
-    out.push_back({Shape{o, in[kFirstOperand + 2 * i + 1].shape.back()}, DType::FP32});
-    if (biases[i] != 0) out.push_back({Shape{o}, DType::FP32});
+    const TensorType &dy = in[FIRST_OPERAND + 2 * i], &x = in[FIRST_OPERAND + 2 * i + 1];
+    check_operands(dy, x, i);
+    out.push_back({Shape{dy.shape.back(), x.shape.back()}, DType::FP32});
+    if (biases[i] != 0) out.push_back({Shape{dy.shape.back()}, DType::FP32});
+    elements += dy.shape.back() * (x.shape.back() + (biases[i] != 0 ? 1 : 0));
   }
+  TR_CHECK(elements <= in[ops::kWeights].shape[0],
+           "weights has {} elements, expected at least the {} of the layers",
+           in[ops::kWeights].shape[0], elements);
   return out;
 }
 
 Cost cost_fc_update(const Attrs&, Types in, Types out) {
   Cost cost{0, ops::bytes_moved(in, out)};
-  for (std::size_t i = kFirstOperand; i + 1 < in.size(); i += 2) {
+  for (std::size_t i = FIRST_OPERAND; i + 1 < in.size(); i += 2) {
     cost.flops += 2 * in[i].shape.num_elements() * in[i + 1].shape.back();
   }
   return cost;
 }
 
 std::vector<TensorType> infer_classifier_loss(const Attrs& attrs, Types in) {
-  ops::check_floating("logits", in[0]);
-  ops::check_rank("logits", in[0], 2, "[N, C]");
-  TR_CHECK(in[1].dtype == DType::INT32 || in[1].dtype == DType::INT64,
-           "labels is {}, expected int32 or int64 [N]", in[1]);
-  ops::check_shape("labels", in[1], Shape{in[0].shape[0]}, "a class number a sample");
-  std::vector<TensorType> out = {kScalar, {Shape{2}, DType::INT32}};
-  if (attrs.flag("gradient")) {
-    TR_CHECK(ops::given(in, 2), "counters is missing, expected it where gradient is on");
-    out.push_back({in[0].shape, dtype_from_name(attrs.str("dtype"))});
+  ops::check_scores("logits", in[0]);
+  ops::check_class_numbers(in[1], in[0]);
+  ops::check_smoothing(attrs);
+  std::vector<TensorType> out = {kScalar, kCorrect};
+  const bool gradient = attrs.flag("gradient");
+  const std::size_t expected = gradient ? 5 : 2;
+  TR_CHECK(in.size() == expected, "there are {} inputs, expected {} (gradient is {})", in.size(),
+           expected, gradient ? "on" : "off");
+  if (gradient) {
+    ops::check_counters(in[2]);
+    ops::check_step_floats(in[3]);
+    ops::check_scalar("loss_scale", in[4], DType::FP32);
+    const DType dtype = dtype_from_name(attrs.str("dtype"));
+    TR_CHECK(is_floating(dtype), "dtype is {}, expected fp32, fp16 or bf16", dtype);
+    out.push_back({in[0].shape, dtype});
   }
   return out;
 }
 
-std::vector<TensorType> infer_finish_step(const Attrs&, Types in) {
-  TR_CHECK(
-      in[0].shape.rank() == 2 && in[0].shape[1] == kResultColumns && in[0].dtype == DType::FP32,
-      "results is {}, expected fp32 [capacity, {}]", in[0], int(kResultColumns));
+std::vector<TensorType> infer_finish_step(const Attrs& attrs, Types in) {
+  ops::check_results(in[0]);
+  ops::check_counters(in[1]);
   ops::check_scalar("loss_sum", in[2], DType::FP32);
+  if (ops::given(in, 3)) ops::check_same("correct", in[3], kCorrect, "top 1 and top 5");
+  ops::check_optional_scalar("found_inf", in, 4, DType::INT32);
+  ops::check_optional_scalar("grad_sumsq", in, 5, DType::FP32);
+  ops::check_optional_scalar("loss_scale", in, 6, DType::FP32);
+  if (attrs.flag("scaling")) {
+    TR_CHECK(in.size() == 7 && in[4] == kFlag,
+             "found_inf or loss_scale is missing, expected both where scaling is on");
+    ops::check_growth_interval(attrs);
+  }
   return {};
 }
 

@@ -2,8 +2,8 @@
 // Losses: sums over the samples of a batch, in fp32; gradients start from the scalar `seed`.
 #include "core/check.h"
 #include "core/format.h"
-#include "graph/step_tables.h"
-#include "ops/rules.h"
+#include "ops/loss_rules.h"
+#include "ops/step_rules.h"
 
 namespace tr {
 namespace {
@@ -13,29 +13,6 @@ using ops::Types;
 
 const TensorType kScalar{Shape{}, DType::FP32};
 
-void check_scores(std::string_view name, const TensorType& type) {
-  ops::check_floating(name, type);
-  TR_CHECK(type.shape.rank() == 2, "{} has shape {}, expected [N, C] (flatten() an image first)",
-           name, type.shape);
-}
-
-/// Class numbers [N] or class probabilities [N, C].
-void check_labels(const TensorType& labels, const TensorType& scores) {
-  if (is_floating(labels.dtype)) {
-    ops::check_same("labels", labels, {scores.shape, DType::FP32}, "probabilities, one a class");
-    return;
-  }
-  TR_CHECK(labels.dtype == DType::INT32 || labels.dtype == DType::INT64,
-           "labels has dtype {}, expected int32 or int64 (class numbers) or fp32 (probabilities)",
-           labels.dtype);
-  ops::check_shape("labels", labels, Shape{scores.shape[0]}, "a class number a sample");
-}
-
-void check_smoothing(const Attrs& attrs) {
-  const double s = attrs.f64("label_smoothing");
-  TR_CHECK(s >= 0 && s <= 1, "label_smoothing is {}, expected 0 <= label_smoothing <= 1", s);
-}
-
 /// The dtype of the gradient: the attribute, else that of the input at `like`, else fp32.
 DType gradient_dtype(const Attrs& attrs, Types in, std::size_t like) {
   const std::string& name = attrs.str("dtype");
@@ -44,7 +21,7 @@ DType gradient_dtype(const Attrs& attrs, Types in, std::size_t like) {
 }
 
 std::vector<TensorType> infer_log_softmax(const Attrs&, Types in) {
-  check_scores("x", in[0]);
+  ops::check_scores("x", in[0]);
   return {{in[0].shape, DType::FP32}};
 }
 
@@ -53,16 +30,16 @@ std::vector<TensorId> gradient_log_softmax(GraphBuilder& builder, const Node& no
 }
 
 std::vector<TensorType> infer_log_softmax_backward(const Attrs& attrs, Types in) {
-  check_scores("dlogp", in[0]);
+  ops::check_scores("dlogp", in[0]);
   ops::check_same("logp", in[1], in[0], "that of dlogp");
   return {{in[0].shape, gradient_dtype(attrs, in, 2)}};
 }
 
 std::vector<TensorType> infer_nll(const Attrs& attrs, Types in) {
-  check_scores("logp", in[0]);
+  ops::check_scores("logp", in[0]);
   ops::check_dtype("logp", in[0], DType::FP32, "losses are fp32");
-  check_labels(in[1], in[0]);
-  check_smoothing(attrs);
+  ops::check_labels(in[1], in[0]);
+  ops::check_smoothing(attrs);
   return {kScalar};
 }
 
@@ -77,9 +54,9 @@ std::vector<TensorType> infer_nll_backward(const Attrs& attrs, Types in) {
 }
 
 std::vector<TensorType> infer_fused(const Attrs& attrs, Types in) {
-  check_scores("logits", in[0]);
-  check_labels(in[1], in[0]);
-  check_smoothing(attrs);
+  ops::check_scores("logits", in[0]);
+  ops::check_labels(in[1], in[0]);
+  ops::check_smoothing(attrs);
   return {kScalar, {in[0].shape, DType::FP32}};
 }
 
@@ -224,17 +201,14 @@ const OpRegistration kBceBackward{pair_loss_backward(
     "bce_with_logits_backward", 12, "dy = seed * (sigmoid(y) - target) / elements of a sample.")};
 
 std::vector<TensorType> infer_topk(const Attrs&, Types in) {
-  check_scores("logits", in[0]);
-  TR_CHECK(!is_floating(in[1].dtype),
-           "labels has dtype {}, expected int32 or int64 (class numbers)", in[1].dtype);
-  check_labels(in[1], in[0]);
+  ops::check_scores("logits", in[0]);
+  ops::check_class_numbers(in[1], in[0]);
   return {{Shape{2}, DType::INT32}};
 }
 
 std::vector<TensorType> infer_loss_seed(const Attrs&, Types in) {
-  ops::check_same("counters", in[0], {Shape{kNumCounters}, DType::INT64}, "the step's counters");
-  TR_CHECK(in[1].shape.rank() == 2 && in[1].shape[1] > kFloatHeader && in[1].dtype == DType::FP32,
-           "step_floats is {}, expected fp32 [capacity, more than {}]", in[1], int(kFloatHeader));
+  ops::check_counters(in[0]);
+  ops::check_step_floats(in[1]);
   ops::check_scalar("loss_scale", in[2], DType::FP32);
   return {kScalar};
 }

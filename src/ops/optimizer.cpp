@@ -5,104 +5,36 @@
 
 #include "core/check.h"
 #include "core/format.h"
-#include "graph/memory_plan.h"
-#include "graph/step_tables.h"
-#include "ops/rules.h"
+#include "ops/step_rules.h"
 
 namespace tr {
 namespace {
 
 using ops::Types;
 
-const TensorType kCounters{Shape{kNumCounters}, DType::INT64};
-
-/// A whole range: flat, fp32, as long as `like` if given.
-void check_range(std::string_view name, const TensorType& type, const TensorType* like = nullptr) {
-  TR_CHECK(type.shape.rank() == 1 && type.dtype == DType::FP32,
-           "{} is {}, expected fp32 [elements]", name, type);
-  if (like != nullptr)
-    ops::check_shape(name, type, like->shape, "all ranges of parameters are equally long");
-}
-
-void check_clipping(const Attrs& attrs) {
-  for (const char* name : {"clip_norm", "clip_value"}) {
-    TR_CHECK(attrs.f64(name) >= 0, "{} is {}, expected at least 0 (0: off)", name, attrs.f64(name));
-  }
-}
-
-/// Places of the inputs that every optimizer has; its moments and weight_cast follow.
-enum Input : std::size_t {
-  WEIGHTS,
-  GRADIENTS,
-  SEGMENTS,
-  STEP_FLOATS,
-  COUNTERS,
-  LOSS_SCALE,
-  FOUND_INF,
-  GRAD_SUMSQ,
-  FIRST_MOMENT
-};
+/// Places behind the inputs that check_update_inputs() knows.
+enum Input : std::size_t { FOUND_INF = ops::kNumUpdateInputs, GRAD_SUMSQ, FIRST_MOMENT };
 
 const std::vector<std::string> kCommonInputs = {"weights",     "gradients", "segments",
                                                 "step_floats", "counters",  "loss_scale",
                                                 "found_inf",   "grad_sumsq"};
 
 void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moments) {
-  check_range("weights", in[WEIGHTS]);
-  check_range("gradients", in[GRADIENTS], &in[WEIGHTS]);
-  const TensorType& segments = in[SEGMENTS];
-  TR_CHECK(segments.dtype == DType::UINT8 && segments.shape.rank() == 1 &&
-               segments.shape[0] % std::int64_t(sizeof(Segment)) == 0,
-           "segments is {}, expected uint8 [a multiple of {}] (rows of Segment)", segments,
-           sizeof(Segment));
-  const TensorType& floats = in[STEP_FLOATS];
-  TR_CHECK(floats.dtype == DType::FP32 && floats.shape.rank() == 2 &&
-               floats.shape[1] >= step_floats_columns(1) &&
-               (floats.shape[1] - kFloatHeader) % kGroupColumns == 0,
-           "step_floats is {}, expected fp32 [capacity, {} + {} a parameter group]", floats,
-           int(kFloatHeader), int(kGroupColumns));
-  ops::check_same("counters", in[COUNTERS], kCounters, "the step's counters");
-  ops::check_scalar("loss_scale", in[LOSS_SCALE], DType::FP32);
+  ops::check_update_inputs(attrs, in);
   ops::check_scalar("found_inf", in[FOUND_INF], DType::INT32);
   ops::check_scalar("grad_sumsq", in[GRAD_SUMSQ], DType::FP32);
-  for (std::size_t i = 0; i < num_moments; ++i) {
-    if (ops::given(in, FIRST_MOMENT + i)) {
-      check_range(fmt::format("moment{}", i + 1), in[FIRST_MOMENT + i], &in[WEIGHTS]);
-    }
-  }
-  const std::size_t cast = FIRST_MOMENT + num_moments;
-  if (ops::given(in, cast)) {
-    ops::check_shape("weight_cast", in[cast], in[WEIGHTS].shape,
-                     "all ranges of parameters are equally long");
-    TR_CHECK(in[cast].dtype == DType::FP16 || in[cast].dtype == DType::BF16,
-             "weight_cast has dtype {}, expected fp16 or bf16", in[cast].dtype);
-  }
-  check_clipping(attrs);
-}
-
-void check_fraction(const Attrs& attrs, const char* name) {
-  const double value = attrs.f64(name);
-  TR_CHECK(value >= 0 && value < 1, "{} is {}, expected 0 <= {} < 1", name, value, name);
+  ops::check_weight_cast(in, FIRST_MOMENT + num_moments);
 }
 
 std::vector<TensorType> infer_sgd(const Attrs& attrs, Types in) {
   check_optimizer_inputs(attrs, in, 1);
-  check_fraction(attrs, "momentum");
-  const bool momentum = attrs.f64("momentum") > 0;
-  TR_CHECK(momentum || !attrs.flag("nesterov"),
-           "nesterov is on and momentum 0, expected a momentum above 0");
-  TR_CHECK(momentum == ops::given(in, FIRST_MOMENT), "moment1 is {}, expected it {} (momentum {})",
-           momentum ? "missing" : "given", momentum ? "given" : "missing", attrs.f64("momentum"));
+  ops::check_sgd(attrs, in, FIRST_MOMENT);
   return {};
 }
 
 std::vector<TensorType> infer_adam(const Attrs& attrs, Types in) {
   check_optimizer_inputs(attrs, in, 2);
-  check_fraction(attrs, "beta1");
-  check_fraction(attrs, "beta2");
-  TR_CHECK(attrs.f64("eps") > 0, "eps is {}, expected a positive number", attrs.f64("eps"));
-  TR_CHECK(ops::given(in, FIRST_MOMENT) && ops::given(in, FIRST_MOMENT + 1),
-           "moment1 or moment2 is missing, expected both");
+  ops::check_adam(attrs, in, FIRST_MOMENT);
   return {};
 }
 
@@ -119,8 +51,8 @@ OpDef optimizer(const char* name, int num_moments, int flops) {
   OpDef def;
   def.name = name;
   def.inputs = kCommonInputs;
-  def.state_writes = {WEIGHTS};
-  std::vector<std::size_t> written = {WEIGHTS};
+  def.state_writes = {ops::kWeights};
+  std::vector<std::size_t> written = {ops::kWeights};
   for (int i = 0; i <= num_moments; ++i) {
     def.inputs.push_back(i < num_moments ? fmt::format("moment{}", i + 1) : "weight_cast");
     def.state_writes.push_back(int(FIRST_MOMENT) + i);
@@ -169,8 +101,8 @@ const OpRegistration kAccumulate{
      .attrs = {{"first", true, true, "of the step's micro-batches"}, {"last", true, true, ""}},
      .infer =
          [](const Attrs&, Types in) {
-           check_range("gradients", in[0]);
-           check_range("accumulated", in[1], &in[0]);
+           ops::check_range("gradients", in[0]);
+           ops::check_range("accumulated", in[1], &in[0]);
            return std::vector<TensorType>{};
          },
      .cost = range_cost(1, {1}),
@@ -184,7 +116,7 @@ const OpRegistration kFiniteCheck{
      .outputs = {"found_inf", "grad_sumsq"},
      .infer =
          [](const Attrs&, Types in) {
-           check_range("gradients", in[0]);
+           ops::check_range("gradients", in[0]);
            return std::vector<TensorType>{{Shape{}, DType::INT32}, {Shape{}, DType::FP32}};
          },
      .cost = ops::cost_per_input_element(3),
@@ -197,8 +129,8 @@ const OpRegistration kEma{{.name = "ema_update",
                            .attrs = {{"decay", 0.999, true, "weight of the past, 0 to 1"}},
                            .infer =
                                [](const Attrs& attrs, Types in) {
-                                 check_range("ema", in[0]);
-                                 check_range("weights", in[1], &in[0]);
+                                 ops::check_range("ema", in[0]);
+                                 ops::check_range("weights", in[1], &in[0]);
                                  ops::check_scalar("found_inf", in[2], DType::INT32);
                                  const double decay = attrs.f64("decay");
                                  TR_CHECK(decay > 0 && decay < 1,
@@ -215,8 +147,8 @@ const OpRegistration kCommitBuffers{{.name = "commit_buffers",
                                      .inputs = {"buffer", "buffer_next", "found_inf"},
                                      .infer =
                                          [](const Attrs&, Types in) {
-                                           check_range("buffer", in[0]);
-                                           check_range("buffer_next", in[1], &in[0]);
+                                           ops::check_range("buffer", in[0]);
+                                           ops::check_range("buffer_next", in[1], &in[0]);
                                            ops::check_scalar("found_inf", in[2], DType::INT32);
                                            return std::vector<TensorType>{};
                                          },

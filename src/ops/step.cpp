@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step's tail: communication, records, counters, loss scale.
-#include "core/check.h"
-#include "core/format.h"
-#include "graph/step_tables.h"
-#include "ops/rules.h"
+#include "ops/step_rules.h"
 
 namespace tr {
 namespace {
 
 using ops::Types;
 
-const TensorType kCounters{Shape{kNumCounters}, DType::INT64};
-
 std::vector<TensorType> infer_all_reduce(const Attrs&, Types in) {
-  TR_CHECK(in[0].shape.rank() == 1 && in[0].dtype == DType::FP32,
-           "range is {}, expected fp32 [elements]", in[0]);
+  ops::check_range("range", in[0]);
   return {};
 }
 
@@ -24,28 +18,28 @@ std::vector<TensorType> infer_all_reduce_flag(const Attrs&, Types in) {
 }
 
 std::vector<TensorType> infer_record_step(const Attrs&, Types in) {
-  TR_CHECK(
-      in[0].shape.rank() == 2 && in[0].shape[1] == kResultColumns && in[0].dtype == DType::FP32,
-      "results is {}, expected fp32 [capacity, {}]", in[0], int(kResultColumns));
-  ops::check_same("counters", in[1], kCounters, "the step's counters");
+  ops::check_results(in[0]);
+  ops::check_counters(in[1]);
   ops::check_scalar("loss_sum", in[2], DType::FP32);
   if (ops::given(in, 3))
     ops::check_same("correct", in[3], {Shape{2}, DType::INT32}, "top 1 and top 5");
+  ops::check_optional_scalar("found_inf", in, 4, DType::INT32);
+  ops::check_optional_scalar("grad_sumsq", in, 5, DType::FP32);
+  ops::check_optional_scalar("loss_scale", in, 6, DType::FP32);
   return {};
 }
 
 std::vector<TensorType> infer_update_loss_scale(const Attrs& attrs, Types in) {
   ops::check_scalar("loss_scale", in[0], DType::FP32);
   ops::check_scalar("found_inf", in[1], DType::INT32);
-  ops::check_same("counters", in[2], kCounters, "the step's counters");
-  TR_CHECK(attrs.i64("growth_interval") >= 0,
-           "growth_interval is {}, expected at least 0 (0: never grows)",
-           attrs.i64("growth_interval"));
+  ops::check_counters(in[2]);
+  ops::check_growth_interval(attrs);
   return {};
 }
 
 std::vector<TensorType> infer_advance_counters(const Attrs&, Types in) {
-  ops::check_same("counters", in[0], kCounters, "the step's counters");
+  ops::check_counters(in[0]);
+  ops::check_optional_scalar("found_inf", in, 1, DType::INT32);
   return {};
 }
 

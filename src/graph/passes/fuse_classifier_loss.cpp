@@ -20,7 +20,7 @@ Parts parts_of(const LoweredGraph& graph, const Uses& uses, int loss) {
     return node >= 0 && graph.nodes[std::size_t(node)].op == op;
   };
   const std::vector<int>& readers = uses.readers(forward.outputs[1]);
-  if (readers.size() > 1) return parts;
+  if (readers.size() > 1 || is_persistent(graph.tensor(forward.outputs[1]).role)) return parts;
   if (readers.size() == 1) {
     if (!is(readers[0], "softmax_cross_entropy_backward")) return parts;
     const LoweredNode& backward = graph.nodes[std::size_t(readers[0])];

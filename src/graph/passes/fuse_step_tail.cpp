@@ -2,7 +2,9 @@
 //   record_step [, update_loss_scale], advance_counters                becomes  finish_step
 //   fc_dweight of every parameter, finite_check, sgd or adam           becomes  fc_update
 // The second one only where nothing else touches the gradients: no accumulation, no communication.
+// Bytes of the gradients mean nothing afterwards.
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/pass.h"
 
@@ -20,9 +22,9 @@ int only_node(const LoweredGraph& graph, std::string_view op) {
   return found;
 }
 
-bool has_op(const LoweredGraph& graph, std::string_view op) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [&](const LoweredNode& node) { return node.op == op; });
+/// The node's input, kNoTensor if it has none there.
+TensorId input_of(const LoweredNode& node, std::size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : kNoTensor;
 }
 
 /// Inputs that the op writes and the node has.
@@ -35,8 +37,35 @@ std::vector<int> present_states(const LoweredNode& node) {
   return states;
 }
 
-/// fc_dweight nodes in order, if they alone write gradients and nobody but the check and the
-/// optimizer reads them; else none.
+/// Whether a node beside those two reads or writes the range of gradients, or a part of it.
+bool others_use_gradients(const LoweredGraph& graph, int check, int optimizer) {
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (int(n) == check || int(n) == optimizer) continue;
+    for (const TensorId id : graph.nodes[n].inputs) {
+      if (id != kNoTensor && graph.tensor(id).range_role == int(Role::GRADIENT)) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether every parameter that the graph has is among those whose gradient the nodes write. The
+/// optimizer moves the others too, by their decay.
+bool write_all_gradients(const LoweredGraph& graph, const std::vector<int>& writers) {
+  std::set<int> written, all;
+  for (const int n : writers) {
+    for (const TensorId id : graph.nodes[std::size_t(n)].outputs) {
+      written.insert(graph.tensor(id).param);
+    }
+  }
+  for (const LoweredTensor& tensor : graph.tensors) {
+    const bool weight = tensor.role == Role::WEIGHT || tensor.role == Role::WEIGHT_CAST;
+    if (weight && tensor.param >= 0) all.insert(tensor.param);
+  }
+  return written == all;
+}
+
+/// fc_dweight nodes in order, if they alone write gradients and nobody reads a single one; else
+/// none.
 std::vector<int> sole_gradient_writers(const LoweredGraph& graph, const Uses& uses) {
   std::vector<int> writers;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -56,7 +85,7 @@ std::vector<int> sole_gradient_writers(const LoweredGraph& graph, const Uses& us
 }
 
 /// Places of an optimizer's inputs (src/ops/optimizer.cpp) and of fc_update's.
-enum OptimizerInput : std::size_t { FOUND_INF = 6, FIRST_MOMENT = 8 };
+enum OptimizerInput : std::size_t { FOUND_INF = 6, GRAD_SUMSQ, FIRST_MOMENT };
 constexpr std::size_t kCommonInputs = 6;  // weights .. loss_scale, the same in both
 
 LoweredNode fused_update(const LoweredGraph& graph, const LoweredNode& optimizer,
@@ -67,12 +96,9 @@ LoweredNode fused_update(const LoweredGraph& graph, const LoweredNode& optimizer
   fused.attrs.set("optimizer", optimizer.op);
   fused.inputs.assign(optimizer.inputs.begin(), optimizer.inputs.begin() + kCommonInputs);
   const std::size_t moments = optimizer.op == "adam" ? 2 : 1;
-  const auto input = [&](std::size_t i) {
-    return i < optimizer.inputs.size() ? optimizer.inputs[i] : kNoTensor;
-  };
-  fused.inputs.push_back(input(FIRST_MOMENT));
-  fused.inputs.push_back(moments > 1 ? input(FIRST_MOMENT + 1) : kNoTensor);
-  fused.inputs.push_back(input(FIRST_MOMENT + moments));
+  fused.inputs.push_back(input_of(optimizer, FIRST_MOMENT));
+  fused.inputs.push_back(moments > 1 ? input_of(optimizer, FIRST_MOMENT + 1) : kNoTensor);
+  fused.inputs.push_back(input_of(optimizer, FIRST_MOMENT + moments));
   fused.outputs = check.outputs;
   std::vector<std::int64_t> biases;
   for (const int n : writers) {
@@ -89,19 +115,19 @@ LoweredNode fused_update(const LoweredGraph& graph, const LoweredNode& optimizer
 void fuse_update(LoweredGraph& graph, const KernelOracle& oracle) {
   const int check = only_node(graph, "finite_check");
   const int optimizer = std::max(only_node(graph, "adam"), only_node(graph, "sgd"));
-  const bool alone =
-      !has_op(graph, "accumulate_grads") && !has_op(graph, "all_reduce") && check >= 0;
-  if (!alone || optimizer < check) return;
+  if (check < 0 || optimizer < check || others_use_gradients(graph, check, optimizer)) return;
   const LoweredNode& update = graph.nodes[std::size_t(optimizer)];
   const LoweredNode& verdict = graph.nodes[std::size_t(check)];
-  if (update.inputs[FOUND_INF] != verdict.outputs[0]) return;
+  const bool judged = update.inputs[FOUND_INF] == verdict.outputs[0] &&
+                      update.inputs[GRAD_SUMSQ] == verdict.outputs[1];
+  if (!judged) return;
   const Uses uses(graph);
   for (const TensorId id : verdict.outputs) {
     const auto& readers = uses.readers(id);
     if (!readers.empty() && readers.front() < optimizer) return;
   }
   const std::vector<int> writers = sole_gradient_writers(graph, uses);
-  if (writers.empty()) return;
+  if (writers.empty() || !write_all_gradients(graph, writers)) return;
   LoweredNode fused = fused_update(graph, update, verdict, writers);
   fused.attrs = complete_attrs(OpRegistry::instance().get(fused.op), fused.attrs);
   if (!oracle.fuses(fused.op, fused.attrs, types_of(graph, fused.inputs))) return;
@@ -113,25 +139,50 @@ void fuse_update(LoweredGraph& graph, const KernelOracle& oracle) {
   remove_nodes(graph, gone);
 }
 
+/// Places of record_step's inputs (src/ops/step.cpp) and of finish_step's.
+enum RecordInput : std::size_t { COUNTERS = 1, RECORDED_INF = 4, RECORDED_SCALE = 6 };
+
+/// The nodes of a step's end, one after the other: record, the loss scale where there is one (-1),
+/// the counters.
+struct Records {
+  int record, scale, advance;
+
+  explicit Records(const LoweredGraph& graph)
+      : record(only_node(graph, "record_step")),
+        scale(only_node(graph, "update_loss_scale")),
+        advance(only_node(graph, "advance_counters")) {}
+
+  /// Whether they are all there, with nothing between them, and speak of the same tensors.
+  bool belong_together(const LoweredGraph& graph) const {
+    const int between = scale >= 0 ? 1 : 0;
+    const bool in_order =
+        record >= 0 && advance == record + between + 1 && (scale < 0 || scale == record + 1);
+    if (!in_order) return false;
+    const LoweredNode& first = graph.nodes[std::size_t(record)];
+    const LoweredNode& last = graph.nodes[std::size_t(advance)];
+    const TensorId counters = first.inputs[COUNTERS], found_inf = input_of(first, RECORDED_INF);
+    const bool judges = last.attrs.flag("training") && last.attrs.flag("last_micro");
+    if (last.inputs[0] != counters) return false;
+    if (judges && input_of(last, 1) != found_inf) return false;
+    if (scale < 0) return true;
+    const LoweredNode& middle = graph.nodes[std::size_t(scale)];
+    return found_inf != kNoTensor &&
+           middle.inputs ==
+               std::vector<TensorId>{input_of(first, RECORDED_SCALE), found_inf, counters};
+  }
+};
+
 void fuse_records(LoweredGraph& graph, const KernelOracle& oracle) {
-  const int record = only_node(graph, "record_step");
-  const int advance = only_node(graph, "advance_counters");
-  const int scale = only_node(graph, "update_loss_scale");
-  const bool in_order = record >= 0 && record < advance && scale < advance;
-  if (!in_order) return;
-  const LoweredNode& tail = graph.nodes[std::size_t(advance)];
-  LoweredNode fused = graph.nodes[std::size_t(record)];
-  if (tail.inputs[0] != fused.inputs[1]) return;
-  const bool has_scale = fused.inputs.size() > 6 && fused.inputs[6] != kNoTensor;
-  const bool updates = tail.inputs.size() > 1 && tail.inputs[1] != kNoTensor;
-  if (scale >= 0 && !has_scale) return;
-  if (updates && (fused.inputs.size() < 5 || fused.inputs[4] != tail.inputs[1])) return;
+  const Records nodes(graph);
+  if (!nodes.belong_together(graph)) return;
+  const LoweredNode& tail = graph.nodes[std::size_t(nodes.advance)];
+  LoweredNode fused = graph.nodes[std::size_t(nodes.record)];
   fused.op = "finish_step";
   fused.attrs = {};
-  fused.attrs.set("scaling", scale >= 0);
-  if (scale >= 0) {
+  fused.attrs.set("scaling", nodes.scale >= 0);
+  if (nodes.scale >= 0) {
     fused.attrs.set("growth_interval",
-                    graph.nodes[std::size_t(scale)].attrs.i64("growth_interval"));
+                    graph.nodes[std::size_t(nodes.scale)].attrs.i64("growth_interval"));
   }
   fused.attrs.set("last_micro", tail.attrs.flag("last_micro"));
   fused.attrs.set("training", tail.attrs.flag("training"));
@@ -139,10 +190,10 @@ void fuse_records(LoweredGraph& graph, const KernelOracle& oracle) {
   if (!oracle.fuses(fused.op, fused.attrs, types_of(graph, fused.inputs))) return;
   fused.label = tail.label;
   fused.state_writes = present_states(fused);
-  graph.nodes[std::size_t(advance)] = std::move(fused);
   std::vector<bool> gone(graph.nodes.size(), false);
-  gone[std::size_t(record)] = true;
-  if (scale >= 0) gone[std::size_t(scale)] = true;
+  gone[std::size_t(nodes.record)] = true;
+  if (nodes.scale >= 0) gone[std::size_t(nodes.scale)] = true;
+  graph.nodes[std::size_t(nodes.advance)] = std::move(fused);
   remove_nodes(graph, gone);
 }
 

@@ -58,7 +58,7 @@ std::vector<ShapeCase> dropout_cases() {
        {{"p", 0.5}},
        {f32(kX), i64({7}), kStepInts},
        {},
-       {"counters has shape [7], expected [8]"}},
+       {"counters is int64 [7], expected int64 [8]"}},
       {"NotStepInts",
        "dropout",
        {{"p", 0.5}},

@@ -31,7 +31,8 @@ inline TensorType u8(Shape shape) { return {shape, DType::UINT8}; }
 std::vector<ShapeCase> map_cases();      // elementwise, arithmetic, views, joining
 std::vector<ShapeCase> product_cases();  // fc, conv, pooling, batch norm
 std::vector<ShapeCase> loss_cases();
-std::vector<ShapeCase> step_cases();  // optimizers and the step's tail
+std::vector<ShapeCase> step_cases();        // optimizers and the step's tail
+std::vector<ShapeCase> fused_step_cases();  // what lowering makes of them
 std::vector<ShapeCase> all_cases();
 
 }  // namespace tr::test

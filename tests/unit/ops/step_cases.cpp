@@ -144,6 +144,12 @@ std::vector<ShapeCase> step_cases() {
        {f32({16, 3}), kCounters, scalar},
        {},
        {"results is fp32 [16, 3]"}},
+      {"FoundInf",
+       "record_step",
+       {},
+       {results, kCounters, scalar, i32({2}), i64({})},
+       {},
+       {"found_inf is int64 [], expected int32 []"}},
       {"Good", "update_loss_scale", {}, {scalar, flag, kCounters}, {}, {}},
       {"Interval",
        "update_loss_scale",
@@ -158,6 +164,12 @@ std::vector<ShapeCase> step_cases() {
        {i64({3})},
        {},
        {"counters is int64 [3], expected int64 [8]"}},
+      {"FoundInf",
+       "advance_counters",
+       advance,
+       {kCounters, i64({})},
+       {},
+       {"found_inf is int64 [], expected int32 []"}},
   };
   for (ShapeCase& c : optimizer_cases()) cases.push_back(std::move(c));
   return cases;
