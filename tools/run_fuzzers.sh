@@ -16,8 +16,8 @@ for program in build/fuzz/bin/*_fuzz; do
   seeds=()
   [ ! -d "tests/fuzz/seeds/$name" ] || seeds=("tests/fuzz/seeds/$name")
   printf '\n== fuzz %s for %s s\n' "$name" "${FUZZ_SECONDS:-60}"
-  "$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-    -close_fd_mask=3 -artifact_prefix=build/fuzz/crashes/ "$corpus" "${seeds[@]}" ||
+  tools/fixed_layout.sh "$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -verbosity=0 -close_fd_mask=3 -artifact_prefix=build/fuzz/crashes/ "$corpus" "${seeds[@]}" ||
     { echo "fuzz: $name failed; the input lies in build/fuzz/crashes" >&2; exit 1; }
   echo "fuzz: $name found nothing; $(ls "$corpus" | wc -l) inputs in its corpus"
   ran=$((ran + 1))

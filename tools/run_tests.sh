@@ -22,12 +22,14 @@ fi
 
 # run_ctest PRESET: build, test, and refuse a skip whose reason does not hold here
 run_ctest() {
-  local build=build/$1
+  local build=build/$1 layout=(env)
+  [ "$1" != asan ] || layout=(tools/fixed_layout.sh)  # the build runs test programs too, to list their tests
   stage "$1: build"
   cmake --preset "$1" >/dev/null || stop "cmake --preset $1 failed"
-  cmake --build --preset "$1" -j "$jobs" || stop "the $1 build failed"
+  "${layout[@]}" cmake --build --preset "$1" -j "$jobs" || stop "the $1 build failed"
   stage "$1: tests"
-  ctest --test-dir "$build" -L cpu -LE slow -j "$jobs" --output-on-failure --output-junit junit.xml 2>&1 |
+  "${layout[@]}" ctest --test-dir "$build" -L cpu -LE slow -j "$jobs" --output-on-failure \
+    --output-junit junit.xml 2>&1 |
     tee "$build/ctest.log" | grep -vE '^ +Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
   grep -q '^100% tests passed' "$build/ctest.log" || stop "tests of the $1 build failed; see $build/ctest.log"
   python3 tools/check_skips.py "$build/junit.xml" "${have[@]}" || stop "a test of the $1 build skipped without need"
