@@ -80,8 +80,9 @@ struct Where {
   unsigned line = 0;
 
   Where() = default;
-  Where(const std::source_location&
-            at);  // NOLINT: implicit, so that builders can pass their default on
+  // Implicit, so that builders can pass their default on.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Where(const std::source_location& at);
   std::string str() const;
   bool empty() const { return line == 0; }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sgd and adam over whole ranges: unscaling, clipping, decay, update and 16-bit copy in one pass.
 #include "backend/cuda/optimizer_formulas.cuh"
+#include "backend/cuda/optimizer_pass.cuh"
 
 namespace tr::cuda::optimizer {
 namespace {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One pass over whole ranges by the segment table: what sgd and adam share. Blocks walk over tiles
+// of the range; a tile's loads are issued before anything is known about the step, so that the
+// look-ups (step row, loss scale, segment) cost no time of their own.
+
+#include "backend/cuda/dispatch.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/optimizer_step.cuh"
+#include "backend/cuda/scalar.cuh"
+
+namespace tr::cuda::optimizer {
+
+constexpr int kThreads = 256;
+constexpr int kWidth = 4;  // elements of a 16-byte vector
+
+/// What a thread holds of one tile.
+template <int kVectors, int kMoments>
+struct Tile {
+  using Float4 = Vector<float, kWidth>;
+  Float4 weights[kVectors];
+  Float4 gradients[kVectors];
+  Float4 moments[kMoments > 0 ? kMoments : 1][kVectors];
+};
+
+template <int kVectors>
+__device__ inline std::int64_t element_of(std::int64_t tile, int vector) {
+  return ((tile * kVectors + vector) * kThreads + threadIdx.x) * kWidth;
+}
+
+template <typename Update, int kVectors, typename T>
+__device__ inline void load_tile(const Ranges<T>& ranges, std::int64_t tile,
+                                 Tile<kVectors, Update::kMoments>& held) {
+  using Float4 = Vector<float, kWidth>;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const std::int64_t i = element_of<kVectors>(tile, v);
+    if (i + kWidth > ranges.count) continue;
+    held.weights[v] = *reinterpret_cast<const Float4*>(ranges.weights + i);
+    held.gradients[v] = *reinterpret_cast<const Float4*>(ranges.gradients + i);
+    if constexpr (Update::kMoments > 0) {
+      held.moments[0][v] = *reinterpret_cast<const Float4*>(ranges.moment1 + i);
+    }
+    if constexpr (Update::kMoments > 1) {
+      held.moments[1][v] = *reinterpret_cast<const Float4*>(ranges.moment2 + i);
+    }
+  }
+}
+
+/// Updates one element in registers; m1 and m2 are ignored by optimizers without them.
+template <typename Update, typename T>
+__device__ void update_element(const Ranges<T>& ranges, std::int64_t i, const Update& update,
+                               const GradientScale& scale,
+                               const typename Update::Factors& factors) {
+  float w = ranges.weights[i];
+  float m1 = Update::kMoments > 0 ? ranges.moment1[i] : 0.0f;
+  float m2 = Update::kMoments > 1 ? ranges.moment2[i] : 0.0f;
+  update(factors, scale(ranges.gradients[i]), w, m1, m2);
+  ranges.weights[i] = w;
+  if (Update::kMoments > 0) ranges.moment1[i] = m1;
+  if (Update::kMoments > 1) ranges.moment2[i] = m2;
+  if (ranges.weight_cast != nullptr) ranges.weight_cast[i] = from_float<T>(w);
+}
+
+template <typename Update, int kVectors, typename T>
+__device__ inline void update_vector(const Ranges<T>& ranges, std::int64_t i, int v,
+                                     Tile<kVectors, Update::kMoments>& held, const Update& update,
+                                     const GradientScale& scale,
+                                     const typename Update::Factors& factors) {
+  using Float4 = Vector<float, kWidth>;
+  constexpr int kSecond = Update::kMoments > 1 ? 1 : 0;
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) {
+    update(factors, scale(held.gradients[v].v[j]), held.weights[v].v[j], held.moments[0][v].v[j],
+           held.moments[kSecond][v].v[j]);
+  }
+  *reinterpret_cast<Float4*>(ranges.weights + i) = held.weights[v];
+  if constexpr (Update::kMoments > 0) {
+    *reinterpret_cast<Float4*>(ranges.moment1 + i) = held.moments[0][v];
+  }
+  if constexpr (Update::kMoments > 1) {
+    *reinterpret_cast<Float4*>(ranges.moment2 + i) = held.moments[1][v];
+  }
+  if (ranges.weight_cast != nullptr) {
+    Vector<T, kWidth> narrow;
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) narrow.v[j] = from_float<T>(held.weights[v].v[j]);
+    *reinterpret_cast<Vector<T, kWidth>*>(ranges.weight_cast + i) = narrow;
+  }
+}
+
+/// The whole pass. Update gives Shared (computed once a block by prepare()), Factors (once a
+/// segment), and operator() for one element; kMoments says which of m1, m2 it uses.
+template <typename Update, int kVectors, typename T>
+__global__ __launch_bounds__(kThreads) void update_kernel(Ranges<T> ranges, StepInputs step,
+                                                          Update update, std::int64_t num_tiles) {
+  __shared__ GradientScale shared_scale;
+  __shared__ typename Update::Shared shared;
+  Tile<kVectors, Update::kMoments> held;
+  load_tile<Update, kVectors>(ranges, blockIdx.x, held);
+  const bool skip = *step.found_inf != 0;
+  const float* row = step.step_floats + step.counters[kCounterRow] % step.capacity * step.columns;
+  if (threadIdx.x == 0) shared_scale = gradient_scale(step, step.grad_sumsq);
+  update.prepare(step, shared);
+  __syncthreads();
+  if (skip) return;
+  const GradientScale scale = shared_scale;
+
+  OwnedRun<typename Update::Factors> run;
+  for (std::int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    if (tile != blockIdx.x) load_tile<Update, kVectors>(ranges, tile, held);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const std::int64_t first = element_of<kVectors>(tile, v);
+      if (first >= ranges.count) break;
+      if (first >= run.end) run = run_at(step, row, shared, update, first);
+      const std::int64_t last = first + kWidth < ranges.count ? first + kWidth : ranges.count;
+      if (last == first + kWidth && last <= run.end) {
+        if (!run.frozen) {
+          update_vector<Update, kVectors>(ranges, first, v, held, update, scale, run.factors);
+        }
+        continue;
+      }
+      for (std::int64_t i = first; i < last; ++i) {  // a vector over a border
+        if (i >= run.end) run = run_at(step, row, shared, update, i);
+        if (!run.frozen) update_element(ranges, i, update, scale, run.factors);
+      }
+    }
+  }
+}
+
+/// Blocks of `kernel` that the current device holds at once; each walks over its tiles, so that the
+/// step's look-ups are made once for many of them.
+template <typename... Params>
+std::int64_t resident_blocks(void (*kernel)(Params...)) {
+  int device = 0, multiprocessors = 0, blocks = 0;
+  TR_CUDA(cudaGetDevice(&device));
+  TR_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  TR_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kThreads, 0));
+  return std::int64_t(multiprocessors) * std::max(blocks, 1);
+}
+
+inline StepInputs step_inputs(const KernelArgs& args) {
+  const Shape& table = args.in_type(kStepFloats).shape;
+  return {args.in<Segment>(kSegments),
+          int(args.in_type(kSegments).shape[0] / std::int64_t(sizeof(Segment))),
+          args.in<float>(kStepFloats),
+          table[0],
+          table[1],
+          args.in<std::int64_t>(kCounters),
+          args.in<float>(kLossScale),
+          args.in<std::int32_t>(kFoundInf),
+          args.in<float>(kGradSumsq),
+          args.attrs().f32("clip_norm"),
+          args.attrs().f32("clip_value")};
+}
+
+template <typename Update, typename T>
+void launch_typed(const KernelArgs& args, int num_moment_inputs, T* weight_cast,
+                  const Update& update) {
+  // At least 8 vectors of 16 bytes in flight a thread.
+  constexpr int kVectors = Update::kMoments > 1 ? 2 : 4;
+  const auto moment = [&](int index) {
+    return index < num_moment_inputs && args.has_in(kFirstMoment + index)
+               ? args.state<float>(kFirstMoment + index)
+               : nullptr;
+  };
+  const std::int64_t count = args.in_type(kWeights).shape.num_elements();
+  const Ranges<T> ranges{args.state<float>(kWeights),
+                         args.in<float>(kGradients),
+                         moment(0),
+                         moment(1),
+                         weight_cast,
+                         count};
+  const std::int64_t tiles = ceil_div<std::int64_t>(count, kVectors * kThreads * kWidth);
+  if (tiles == 0) return;
+  const auto kernel = update_kernel<Update, kVectors, T>;
+  LaunchShape shape;
+  shape.grid.x = unsigned(std::min(tiles, resident_blocks(kernel)));
+  shape.block.x = kThreads;
+  launch(args, shape, kernel, ranges, step_inputs(args), update, tiles);
+}
+
+/// One launch for all elements of all segments that are not frozen; nothing at all if the step
+/// found a gradient that is not finite. `num_moment_inputs` moments stand before weight_cast.
+template <typename Update>
+void update_all(const KernelArgs& args, int num_moment_inputs, const Update& update) {
+  const int cast = kFirstMoment + num_moment_inputs;
+  if (!args.has_in(cast)) {
+    launch_typed<Update, __half>(args, num_moment_inputs, nullptr, update);
+  } else if (args.in_type(cast).dtype == DType::FP16) {
+    launch_typed(args, num_moment_inputs, args.state<__half>(cast), update);
+  } else {
+    launch_typed(args, num_moment_inputs, args.state<__nv_bfloat16>(cast), update);
+  }
+}
+
+}  // namespace tr::cuda::optimizer
