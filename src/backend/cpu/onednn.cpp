@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/onednn.h"
 
-#include <omp.h>
-
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <array>
 #include <map>
@@ -12,6 +10,12 @@
 #include "backend/cpu/partition.h"
 #include "core/check.h"
 #include "core/format.h"
+
+// As OpenMP names them; clang comes without omp.h, gcc's is not on its path.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int num_threads);
+}
 
 namespace tr::cpu {
 namespace {
