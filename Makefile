@@ -34,9 +34,8 @@ test: deps  ## everything that this machine can run: Release tests, then unit an
 test-extended: deps  ## TSan, fuzzers, accuracy over five seeds, the bundle in a bare root
 	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/run_extended_tests.sh
 
-test-gpu:  ## the tests that need a GPU (there are none yet)
-	@echo "test-gpu: this version has no GPU backend, so there is nothing to test on one." >&2
-	@exit 1
+test-gpu: deps  ## the tests that need a GPU; an error where there is no nvcc or no GPU
+	@JOBS=$(JOBS) tools/run_gpu_tests.sh
 
 demo: configure  ## build the command and train recipe mnist-mlp for ten epochs
 	@cmake --build --preset release -j $(JOBS) --target renaissance

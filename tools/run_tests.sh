@@ -40,8 +40,11 @@ run_ctest() {
 ! grep -qw avx512f /proc/cpuinfo || have+=(--have avx512)
 ! grep -qw avx512_bf16 /proc/cpuinfo || have+=(--have bf16)
 ! grep -qw amx_bf16 /proc/cpuinfo || have+=(--have amx)
-nvcc=$(command -v nvcc || echo none)
-echo "CUDA compiler: $nvcc. There is no CUDA backend yet, so the Release build is for the CPU."
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+  echo "The Release build has the CUDA backend. Tests labelled gpu are built and skipped here: make test-gpu runs them."
+else
+  echo "There is no nvcc, so the Release build is for the CPU; the tests labelled gpu are skipped with it."
+fi
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 run_ctest asan
 run_ctest release
