@@ -18,9 +18,17 @@
 
 namespace tr {
 
+/// What a run allows beyond the rule that a kernel computes in the dtype of its operands.
+struct KernelLicence {
+  /// Kernels whose name ends in "_tf32" are candidates: they multiply fp32 operands cut to TF32's
+  /// 10 bits of mantissa.
+  bool tf32 = false;
+};
+
 /// The oracle of a device's registered kernels: candidates in order, measured choices from
 /// `tuning`.
-std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning);
+std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning,
+                                                 const KernelLicence& licence = {});
 
 struct ExecutorOptions {
   int device_index = 0;                  // which of the machine's GPUs

@@ -22,11 +22,12 @@ std::string refusal(const KernelDef& kernel, const KernelQuery& query) {
 
 class RegistryOracle final : public KernelOracle {
  public:
-  RegistryOracle(DeviceKind device, TuningTable& tuning) : device_(device), tuning_(tuning) {}
+  RegistryOracle(DeviceKind device, TuningTable& tuning, const KernelLicence& licence)
+      : device_(device), tuning_(tuning), licence_(licence) {}
 
   KernelChoice choose(const std::string& op, const Attrs& attrs, std::span<const TensorType> in,
                       std::span<const TensorType> out) const override {
-    const std::vector<const KernelDef*> candidates = kernels_of(op, device_);
+    const std::vector<const KernelDef*> candidates = allowed_kernels(op);
     if (candidates.empty())
       throw_as<Unsupported>("{}: there is no {} kernel of this op", op, device_);
     const KernelQuery query{attrs, in, out};
@@ -36,7 +37,7 @@ class RegistryOracle final : public KernelOracle {
     return {kernel->name, kernel->workspace_bytes ? kernel->workspace_bytes(query) : 0};
   }
 
-  bool knows(const std::string& op) const override { return !kernels_of(op, device_).empty(); }
+  bool knows(const std::string& op) const override { return !allowed_kernels(op).empty(); }
 
   bool fuses(const std::string& op, const Attrs& attrs,
              std::span<const TensorType> in) const override {
@@ -44,7 +45,7 @@ class RegistryOracle final : public KernelOracle {
     if (def == nullptr) return false;
     const Attrs complete = complete_attrs(*def, attrs);
     const std::vector<TensorType> out = def->infer(complete, in);
-    for (const KernelDef* kernel : kernels_of(op, device_)) {
+    for (const KernelDef* kernel : allowed_kernels(op)) {
       if (refusal(*kernel, {complete, in, out}).empty()) return true;
     }
     return false;
@@ -53,9 +54,17 @@ class RegistryOracle final : public KernelOracle {
   DeviceKind device() const override { return device_; }
 
  private:
+  std::vector<const KernelDef*> allowed_kernels(const std::string& op) const {
+    std::vector<const KernelDef*> kernels = kernels_of(op, device_);
+    if (!licence_.tf32)
+      std::erase_if(kernels, [](const KernelDef* k) { return k->name.ends_with("_tf32"); });
+    return kernels;
+  }
+
+  /// With another licence other kernels were compared.
   std::string key_of(const std::string& op, const KernelQuery& query) const {
-    return fmt::format("{} {} {} {} -> {}", device_, op, query.attrs.text(), types_text(query.in),
-                       types_text(query.out));
+    return fmt::format("{}{} {} {} {} -> {}", device_, licence_.tf32 ? " tf32" : "", op,
+                       query.attrs.text(), types_text(query.in), types_text(query.out));
   }
 
   /// The table's kernel, if it still exists and still takes the node; a stale entry is logged.
@@ -90,12 +99,14 @@ class RegistryOracle final : public KernelOracle {
 
   DeviceKind device_;
   TuningTable& tuning_;
+  KernelLicence licence_;
 };
 
 }  // namespace
 
-std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning) {
-  return std::make_unique<RegistryOracle>(device, tuning);
+std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning,
+                                                 const KernelLicence& licence) {
+  return std::make_unique<RegistryOracle>(device, tuning, licence);
 }
 
 }  // namespace tr

@@ -18,7 +18,8 @@ class GraphAtlas {
   };
 
   GraphAtlas() = default;
-  explicit GraphAtlas(std::size_t num_variants) : entries_(num_variants), whole_(num_variants, -1) {}
+  explicit GraphAtlas(std::size_t num_variants)
+      : entries_(num_variants), whole_(num_variants, -1) {}
 
   const Entry& at(int variant, GraphId id) const {
     return entries_[std::size_t(variant)][std::size_t(id)];

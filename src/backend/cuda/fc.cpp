@@ -284,7 +284,8 @@ KernelDef fc_kernel(const std::string& op, const ProductEngine& engine) {
 
 const std::vector<KernelRegistration> kKernels = [] {
   std::vector<KernelRegistration> all;
-  for (const ProductEngine* engine : {&cublaslt_engine(), &simt_engine()}) {
+  for (const ProductEngine* engine :
+       {&cublaslt_tf32_engine(), &cublaslt_engine(), &simt_engine()}) {
     all.emplace_back(fc_kernel<Fc>("fc", *engine), engine->priority);
     all.emplace_back(fc_kernel<FcDx>("fc_dx", *engine), engine->priority);
     all.emplace_back(fc_kernel<FcDweight>("fc_dweight", *engine), engine->priority);

@@ -96,7 +96,7 @@ bool adds_in_fixed_order(const cublasLtMatmulAlgo_t& algo) {
 /// Row-major C = op(A) op(B) is, column-major, C^T = op(B)^T op(A)^T: the operands change places.
 class CublasLtProduct final : public Product {
  public:
-  CublasLtProduct(const ProductShape& shape, Fused fused)
+  CublasLtProduct(const ProductShape& shape, Fused fused, cublasComputeType_t compute)
       : handle_(cublaslt_handle()),
         fused_(fused),
         first_(make_layout(shape.dtype, shape.transpose_b ? shape.n : shape.k,
@@ -105,7 +105,7 @@ class CublasLtProduct final : public Product {
                             shape.transpose_a ? shape.m : shape.k)),
         result_(make_layout(shape.result, shape.m, shape.n)) {
     cublasLtMatmulDesc_t desc = nullptr;
-    cublaslt().check(cublaslt().desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    cublaslt().check(cublaslt().desc_create(&desc, compute, CUDA_R_32F),
                      "cublasLtMatmulDescCreate");
     desc_ = {desc, cublaslt().desc_destroy};
     const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -177,8 +177,14 @@ std::string refuse(const ProductShape& shape) {
                      shape.n);
 }
 
+std::string refuse_tf32(const ProductShape& shape) {
+  if (shape.dtype == DType::FP32) return refuse(shape);
+  return fmt::format("operands are {}, expected fp32 (which TF32 stands for)", shape.dtype);
+}
+
+template <cublasComputeType_t kCompute>
 std::unique_ptr<Product> make(const ProductShape& shape, Fused fused) {
-  auto product = std::make_unique<CublasLtProduct>(shape, fused);
+  auto product = std::make_unique<CublasLtProduct>(shape, fused, kCompute);
   if (!product->choose(workspace_bytes(shape))) return nullptr;
   return product;
 }
@@ -186,7 +192,14 @@ std::unique_ptr<Product> make(const ProductShape& shape, Fused fused) {
 }  // namespace
 
 const ProductEngine& cublaslt_engine() {
-  static const ProductEngine engine{"cublaslt", 10, refuse, workspace_bytes, make};
+  static const ProductEngine engine{"cublaslt", 10, refuse, workspace_bytes,
+                                    make<CUBLAS_COMPUTE_32F>};
+  return engine;
+}
+
+const ProductEngine& cublaslt_tf32_engine() {
+  static const ProductEngine engine{"cublaslt_tf32", 11, refuse_tf32, workspace_bytes,
+                                    make<CUBLAS_COMPUTE_32F_FAST_TF32>};
   return engine;
 }
 

@@ -62,6 +62,8 @@ struct ProductEngine {
 
 /// cuBLASLt by its own heuristics; takes no empty shapes.
 const ProductEngine& cublaslt_engine();
+/// The same with fp32 operands cut to TF32 (10 bits of mantissa), sums in fp32; takes fp32 alone.
+const ProductEngine& cublaslt_tf32_engine();
 /// Our own tiled kernel for every shape; Fused::NONE only.
 const ProductEngine& simt_engine();
 

@@ -107,6 +107,24 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaFcTest, testing::ValuesIn(cases()), [](cons
          std::string(name_of(c.dtype)) + "_" + c.engine;
 });
 
+// TF32 has the mantissa of fp16, so that a product errs like one of fp16 operands.
+TEST(Tf32Test, ProductsErrByTheCutOfTheirOperands) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::int64_t rows = 200, in = 784, out = 512;
+  const Tensor x = Tensor::uniform({rows, in}, -1, 1, 1),
+               weight = Tensor::uniform({out, in}, -1, 1, 2);
+  KernelCall call{"fc", {{"bias", false}}, {x, weight}};
+  const Tensor want = run_kernel(call).outputs[0];
+  call.kernel = "cuda.fc.cublaslt_tf32";
+  const Tensor got = run_cuda_kernel(call).outputs[0];
+  // Each of the `in` terms, at most 1, is wrong by two cuts of random sign.
+  const double cut = 2 * unit_roundoff(DType::FP16) * std::sqrt(double(in));
+  EXPECT_TRUE(is_close(got, want, {0, 4 * cut}, "fc in TF32"));
+  EXPECT_FALSE(is_close(got, want, tolerance(DType::FP32, in), "fc in TF32, as fp32"))
+      << "the product was not made in TF32";
+  EXPECT_TRUE(same_bytes_every_launch(call));
+}
+
 // Else every comparison above could be one of our own kernel with the CPU.
 TEST(CublasLtTest, HasAlgorithmsForOrdinaryProducts) {
   if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;

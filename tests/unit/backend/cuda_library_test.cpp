@@ -9,6 +9,7 @@
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/fc_product.h"
 #include "backend/cuda/library.h"
+#include "backend/executor.h"
 #include "backend/kernel.h"
 #include "kernel_harness.h"
 #include "support/compare.h"
@@ -115,6 +116,26 @@ TEST(CudaFcKernelTest, EmptyProductsAreOurs) {
   const cuda::ProductShape shape{.m = 0, .n = 4, .k = 3};
   EXPECT_TRUE(has_words(cuda::cublaslt_engine().refuse(shape), {"[0, 3]", "[3, 4]", "empty"}));
   EXPECT_EQ(cuda::simt_engine().refuse(shape), "");
+}
+
+TEST(CudaFcKernelTest, Tf32IsTakenOnlyWhereItIsAllowed) {
+  const auto chosen = [](const std::string& op, DType dtype, bool tf32) {
+    TuningTable tuning;
+    const TensorType a{Shape{4096, 512}, dtype}, b{Shape{512, 512}, dtype};
+    const std::vector<TensorType> in = {a, op == "fc_dweight" ? a : b};
+    const OpDef& def = OpRegistry::instance().get(op);
+    const Attrs attrs = complete_attrs(def, op == "fc_dx" ? Attrs{} : Attrs{{"bias", false}});
+    const auto oracle = make_kernel_oracle(DeviceKind::CUDA, tuning, {.tf32 = tf32});
+    return oracle->choose(op, attrs, in, def.infer(attrs, in)).kernel;
+  };
+  for (const std::string op : {"fc", "fc_dx", "fc_dweight"}) {
+    EXPECT_EQ(chosen(op, DType::FP32, true), "cuda." + op + ".cublaslt_tf32");
+    EXPECT_EQ(chosen(op, DType::FP32, false), "cuda." + op + ".cublaslt");
+    EXPECT_FALSE(chosen(op, DType::FP16, true).ends_with("_tf32")) << op;
+  }
+  EXPECT_TRUE(
+      has_words(cuda::cublaslt_tf32_engine().refuse({.m = 2, .n = 2, .k = 2, .dtype = DType::BF16}),
+                {"bf16", "expected fp32"}));
 }
 
 TEST(CudaFcKernelTest, WorkspaceFollowsTheShape) {

@@ -16,13 +16,17 @@ namespace {
 
 void no_work(const KernelArgs&) {}
 
-// An op of our own with three kernels: best first, and one that always refuses.
-const OpRegistration kOp{{.name = "backend_test_op",
-                          .inputs = {"x"},
-                          .outputs = {"y"},
-                          .infer = [](const Attrs&, std::span<const TensorType> in) {
-                            return std::vector<TensorType>{in[0]};
-                          }}};
+OpDef unary_op(const std::string& name) {
+  return {.name = name,
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .infer = [](const Attrs&, std::span<const TensorType> in) {
+            return std::vector<TensorType>{in[0]};
+          }};
+}
+
+// Ops of our own: with two kernels, best first, and with one that needs a licence.
+const OpRegistration kOp{unary_op("backend_test_op")}, kTf32Op{unary_op("backend_tf32_test_op")};
 
 KernelDef kernel(const std::string& name, const std::string& refusal) {
   KernelDef def;
@@ -73,6 +77,24 @@ TEST(KernelOracleTest, TheTableWins) {
   const auto oracle = make_kernel_oracle(DeviceKind::CPU, tuning);
   EXPECT_EQ(oracle->choose("backend_test_op", {}, kFloat, kFloat).kernel,
             "cpu.backend_test_op.second");
+}
+
+TEST(KernelOracleTest, Tf32NeedsALicence) {
+  KernelDef exact, cut;
+  exact.op = cut.op = "backend_tf32_test_op";
+  exact.name = "cpu.backend_tf32_test_op.exact";
+  cut.name = "cpu.backend_tf32_test_op.exact_tf32";
+  exact.launch = cut.launch = [](const KernelArgs&) {};
+  static const KernelRegistration kExact{exact, 10}, kCut{cut, 11};
+  TuningTable tuning;
+  const auto chosen = [&](bool tf32) {
+    return make_kernel_oracle(DeviceKind::CPU, tuning, {.tf32 = tf32})
+        ->choose("backend_tf32_test_op", {}, kFloat, kFloat)
+        .kernel;
+  };
+  EXPECT_EQ(chosen(false), exact.name);
+  EXPECT_EQ(chosen(true), cut.name) << "a choice stored without the licence does not bind";
+  EXPECT_EQ(chosen(false), exact.name);
 }
 
 TEST(KernelOracleTest, StaleEntryIsLoggedAndReplaced) {
