@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/device_backend.h"
 
-#include <deque>
+#include <list>
 
 namespace tr {
 namespace {
 
-std::deque<DeviceBackend>& backends() {
-  static std::deque<DeviceBackend> all;  // entries never move
+/// The last registered first; entries never move.
+std::list<DeviceBackend>& backends() {
+  static std::list<DeviceBackend> all;
   return all;
 }
 
 }  // namespace
 
-DeviceBackendRegistration::DeviceBackendRegistration(DeviceBackend backend) {
-  backends().push_back(std::move(backend));
+DeviceBackendRegistration::DeviceBackendRegistration(DeviceBackend backend)
+    : own_(&backends().emplace_front(std::move(backend))) {}
+
+DeviceBackendRegistration::~DeviceBackendRegistration() {
+  backends().remove_if([this](const DeviceBackend& backend) { return &backend == own_; });
 }
 
 const DeviceBackend* find_backend(DeviceKind kind) {

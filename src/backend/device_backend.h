@@ -31,10 +31,10 @@ struct LibraryInfo {
 /// so that nothing else depends on whether it was built.
 struct DeviceBackend {
   DeviceKind kind = DeviceKind::CUDA;
-  std::string built_for;  // "CUDA 13.0, sm_90"
+  std::string built_for;  // "CUDA 13.0, sm_90, sm_100"
   /// Devices that can be used now. Starts the driver; empty without one.
   std::function<std::vector<DeviceInfo>()> devices;
-  /// Why devices() is empty: "no driver", ...
+  /// Why devices() is empty, as half a sentence: "there is no NVIDIA driver"; else empty.
   std::function<std::string()> why_none;
   std::function<std::vector<LibraryInfo>()> libraries;
   /// @throws OutOfMemory, DeviceError
@@ -42,11 +42,19 @@ struct DeviceBackend {
       make_executor;
 };
 
-struct DeviceBackendRegistration {
+/// Registers a backend for its own lifetime: the program's, or a test's.
+class DeviceBackendRegistration {
+ public:
   explicit DeviceBackendRegistration(DeviceBackend backend);
+  ~DeviceBackendRegistration();
+  DeviceBackendRegistration(const DeviceBackendRegistration&) = delete;
+  DeviceBackendRegistration& operator=(const DeviceBackendRegistration&) = delete;
+
+ private:
+  const DeviceBackend* own_;
 };
 
-/// The backend of that kind, null if this build has none.
+/// The backend of that kind, the one registered last; null if there is none.
 const DeviceBackend* find_backend(DeviceKind kind);
 
 }  // namespace tr

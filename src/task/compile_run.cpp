@@ -181,9 +181,11 @@ CompiledRun compile_run(const RunRequest& request) {
   validate(run.config);
   TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
   run.device = resolve_device(run.config.global.values().device);
+  check_ranks(run.config.global.values().cpu_ranks, run.device);
   // What was chosen is what the run was made with: a resume may name it.
   if (run.device.kind == DeviceKind::CPU) run.config.global.use_cpu();
-  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning);
+  const bool tf32 = run.config.global.values().tf32 && run.device.kind == DeviceKind::CUDA;
+  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning, {.tf32 = tf32});
   const Fields declared = declared_fields(run.config);
   if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backend/device_backend.h"
 #include "core/check.h"
 #include "core/format.h"
 
@@ -37,32 +36,40 @@ int chosen_gpu(const DeviceSetting& setting, const std::vector<DeviceInfo>& devi
 
 }  // namespace
 
-ResolvedDevice resolve_device(const DeviceSetting& setting) {
+ResolvedDevice resolve_device(const DeviceSetting& setting, const DeviceBackend* cuda) {
   ResolvedDevice resolved;
   if (setting.kind == DeviceSetting::Kind::CPU) return resolved;
-  const DeviceBackend* backend = find_backend(DeviceKind::CUDA);
   const std::vector<DeviceInfo> devices =
-      backend == nullptr ? std::vector<DeviceInfo>{} : backend->devices();
+      cuda == nullptr ? std::vector<DeviceInfo>{} : cuda->devices();
   const bool asked = setting.kind == DeviceSetting::Kind::CUDA;
   if (devices.empty()) {
     if (asked) {
-      throw_as<Unsupported>("device {} is asked for, but {}; {}", setting.str(),
-                            why_no_gpu(backend), kUseTheCpu);
+      throw_as<Unsupported>("device {} is asked for, but {}; {}", setting.str(), why_no_gpu(cuda),
+                            kUseTheCpu);
     }
     resolved.announcement =
-        fmt::format("no device is set: computing on the CPU ({})", why_no_gpu(backend));
+        fmt::format("no device is set: computing on the CPU ({})", why_no_gpu(cuda));
     return resolved;
   }
   resolved.kind = DeviceKind::CUDA;
   resolved.gpus = {chosen_gpu(setting, devices)};
   const std::size_t idle = devices.size() - 1;
   if (!asked || (setting.gpus.empty() && idle > 0)) {
-    resolved.announcement = fmt::format(
-        "{}: computing on GPU {}, {}{}", asked ? "all GPUs are asked for" : "no device is set",
-        resolved.gpus.front(), devices.front().name,
-        idle > 0 ? fmt::format("; {} more stay idle", idle) : "");
+    resolved.announcement =
+        fmt::format("{}: computing on GPU {}, {}{}",
+                    asked ? "all GPUs are asked for" : "no device is set", resolved.gpus.front(),
+                    devices.front().name, idle > 0 ? fmt::format("; {} more stay idle", idle) : "");
   }
   return resolved;
+}
+
+void check_ranks(int num_ranks, const ResolvedDevice& device) {
+  if (num_ranks == 1 || device.kind == DeviceKind::CPU) return;
+  throw_as<Unsupported>(
+      "cpu_ranks is {} and the run would compute on GPU {}: ranks as threads exist on the CPU "
+      "only; "
+      "{}",
+      num_ranks, device.gpus.front(), kUseTheCpu);
 }
 
 std::unique_ptr<Executor> make_executor(DeviceKind device, const CompileResult& compiled,

@@ -12,6 +12,7 @@
 #include "core/format.h"
 #include "data/check.h"
 #include "task/config.h"
+#include "task/device_report.h"
 
 namespace tr::command {
 
@@ -61,20 +62,18 @@ int run_info(bool keys, const JsonOutput& json) {
       {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
                                     NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"cli11", CLI11_VERSION}};
+  const GpuReport gpus(find_backend(DeviceKind::CUDA));
+  nlohmann::json devices = {
+      {{"kind", "cpu"}, {"name", cpu.model_name}, {"threads", default_num_threads()}}};
+  for (const nlohmann::json& gpu : gpus.devices_json()) devices.push_back(gpu);
   const nlohmann::json result = {
-      {"version", TR_VERSION},
-      {"compiler", __VERSION__},
-      {"devices",
-       {{{"kind", "cpu"}, {"name", cpu.model_name}, {"threads", default_num_threads()}}}},
-      {"cpu_flags", cpu.flags},
-      {"cuda", "not in this build"},
-      {"libraries", libraries},
-      {"project_root", project_root()},
-      {"cache", cache_folder()}};
+      {"version", TR_VERSION},          {"compiler", __VERSION__}, {"devices", devices},
+      {"cpu_flags", cpu.flags},         {"cuda", gpus.json()},     {"libraries", libraries},
+      {"project_root", project_root()}, {"cache", cache_folder()}};
   std::string text = fmt::format("renaissance {}, built by g++ {}\n", TR_VERSION, __VERSION__);
   text += fmt::format("cpu    {}, {} threads, {}\n", cpu.model_name, default_num_threads(),
                       fmt::join(cpu.flags, " "));
-  text += "cuda   not in this build\n";
+  text += gpus.text();
   for (const auto& [name, version] : libraries.items())
     text += fmt::format("{:<14} {}\n", name, version.get<std::string>());
   text += fmt::format("project root   {}\ncache          {}", project_root(), cache_folder());

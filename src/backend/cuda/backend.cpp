@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/cublaslt.h"
 #include "backend/cuda/executor.h"
 #include "backend/device_backend.h"
 #include "core/format.h"
@@ -37,19 +38,30 @@ std::vector<DeviceInfo> devices() {
   return all;
 }
 
+std::string version_text(int version) {  // 13000 is 13.0
+  return fmt::format("{}.{}", version / 1000, version / 10 % 100);
+}
+
 std::string why_none() {
   cudaError_t status;
   if (device_count(status) > 0) return "";
-  if (status == cudaSuccess || status == cudaErrorNoDevice) return "there is no GPU";
+  int driver = 0;
+  TR_CUDA(cudaDriverGetVersion(&driver));
+  if (driver == 0) return "there is no NVIDIA driver";
+  if (status == cudaSuccess || status == cudaErrorNoDevice) return "the driver finds no GPU";
+  if (status == cudaErrorInsufficientDriver) {
+    return fmt::format("the driver is for CUDA {}, this build needs {}", version_text(driver),
+                       version_text(CUDART_VERSION));
+  }
   return fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
 const DeviceBackendRegistration kCuda{{
     .kind = DeviceKind::CUDA,
-    .built_for = fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100),
+    .built_for = fmt::format("CUDA {}, {}", version_text(CUDART_VERSION), TR_CUDA_TARGETS),
     .devices = devices,
     .why_none = why_none,
-    .libraries = [] { return std::vector<LibraryInfo>{}; },
+    .libraries = [] { return std::vector{cublaslt_info()}; },
     .make_executor = make_executor,
 }};
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "backend/cuda/check.h"
-#include "backend/device_backend.h"
 #include "support/compare.h"
+#include "support/device.h"
 
 namespace tr::test {
 namespace {
@@ -79,10 +79,7 @@ bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 }  // namespace
 
-std::string no_gpu_reason() {
-  const DeviceBackend* backend = find_backend(DeviceKind::CUDA);
-  return backend == nullptr ? "the CUDA backend is not built" : backend->why_none();
-}
+std::string no_gpu_reason() { return why_no_device(DeviceKind::CUDA); }
 
 KernelResult run_cuda_kernel(const KernelCall& call, Launched how) {
   cudaStream_t stream = nullptr;

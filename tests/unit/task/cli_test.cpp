@@ -302,6 +302,8 @@ TEST_F(Cli, InfoNamesWhatThereIs) {
   EXPECT_EQ(json.at("devices")[0].at("kind"), "cpu");
   EXPECT_TRUE(json.at("libraries").contains("fmt"));
   EXPECT_TRUE(json.at("libraries").contains("onednn"));
+  EXPECT_EQ(json.at("devices").size() == 1, json.at("cuda").at("no_gpu") != "");
+  EXPECT_TRUE(contains(run("info").out, json.at("devices").size() == 1 ? "no GPU: " : "gpu 0"));
 }
 
 }  // namespace
