@@ -280,4 +280,6 @@ std::string DeepLearningTask::data_name() const {
 }
 std::string DeepLearningTask::find_nan() { return impl_->compiled("find_nan").find_nan(); }
 
+std::vector<OpTime> DeepLearningTask::profile() { return impl_->compiled("profile").profile(); }
+
 }  // namespace tr

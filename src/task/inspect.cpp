@@ -92,4 +92,20 @@ Tensor Trainer::fetch(const std::string& name) {
   return result;
 }
 
+std::vector<OpTime> Trainer::profile() {
+  TR_CHECK(run_.data.train, "profile: the task was compiled without a training set");
+  Rank& rank = *ranks_.front();
+  Executor& executor = rank.executor();
+  const SafetensorsFile before{rank.state().snapshot(), {}};
+  rank.bind_zeros();
+  const int variant = run_.variants.train(0, run_.batches.local);
+  executor.set_profiling(true);
+  executor.run(variant);
+  executor.set_profiling(false);
+  std::vector<OpTime> times;
+  for (const auto& [op, seconds] : executor.node_seconds(variant)) times.push_back({op, seconds});
+  rank.state().restore(before);
+  return times;
+}
+
 }  // namespace tr

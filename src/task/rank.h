@@ -88,6 +88,7 @@ class Rank {
 
   /// Lets the graphs read this batch.
   void bind(const data::Batch& batch);
+  void bind_zeros();
 
   data::LoaderStats loader_stats();
   /// Ends what other ranks wait for, after an exception.

@@ -37,6 +37,7 @@ class Trainer {
   Tensor predict_images(const Tensor& images);
   Tensor fetch(const std::string& name);
   std::string find_nan();
+  std::vector<OpTime> profile();
 
   const CompiledRun& compiled() const { return run_; }
   ModelState& state() { return ranks_.front()->state(); }

@@ -34,32 +34,42 @@ GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void
   }
 }
 
-GraphCapture::Tail GraphCapture::add(const LoweredGraph& graph, const Tail& after,
-                                     const std::function<void(int)>& run) {
-  const int count = int(graph.nodes.size());
+namespace {
+
+void append(GraphCapture::Tail& to, const GraphCapture::Tail& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void make_unique(GraphCapture::Tail& tail) {
+  std::sort(tail.begin(), tail.end());
+  tail.erase(std::unique(tail.begin(), tail.end()), tail.end());
+}
+
+}  // namespace
+
+std::vector<GraphCapture::Tail> GraphCapture::add(const LoweredGraph& graph,
+                                                  const std::function<Tail(int)>& after,
+                                                  const std::function<void(int)>& run) {
   std::vector<Tail> tails(graph.nodes.size());
-  std::vector<bool> waited_for(graph.nodes.size(), false);
-  for (int i = 0; i < count; ++i) {
-    const LoweredNode& node = graph.nodes[std::size_t(i)];
-    Tail before;
-    for (const int dep : node.deps) {
-      const Tail& tail = tails[std::size_t(dep)];
-      before.insert(before.end(), tail.begin(), tail.end());
-      waited_for[std::size_t(dep)] = true;
-    }
-    if (node.deps.empty()) before = after;
-    std::sort(before.begin(), before.end());
-    before.erase(std::unique(before.begin(), before.end()), before.end());
+  for (int i = 0; i < int(graph.nodes.size()); ++i) {
+    Tail before = after(i);
+    for (const int dep : graph.nodes[std::size_t(i)].deps) append(before, tails[std::size_t(dep)]);
+    make_unique(before);
     tails[std::size_t(i)] = add(before, [&] { run(i); });
   }
-  Tail last;
-  for (int i = 0; i < count; ++i) {
-    if (waited_for[std::size_t(i)]) continue;
-    const Tail& tail = tails[std::size_t(i)];
-    last.insert(last.end(), tail.begin(), tail.end());
+  return tails;
+}
+
+GraphCapture::Tail GraphCapture::ends(const LoweredGraph& graph, const std::vector<Tail>& tails) {
+  std::vector<bool> waited_for(graph.nodes.size(), false);
+  for (const LoweredNode& node : graph.nodes) {
+    for (const int dep : node.deps) waited_for[std::size_t(dep)] = true;
   }
-  std::sort(last.begin(), last.end());
-  last.erase(std::unique(last.begin(), last.end()), last.end());
+  Tail last;
+  for (std::size_t i = 0; i < tails.size(); ++i) {
+    if (!waited_for[i]) append(last, tails[i]);
+  }
+  make_unique(last);
   return last;
 }
 

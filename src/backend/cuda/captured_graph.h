@@ -25,9 +25,12 @@ class GraphCapture {
   /// Captures what `body` enqueues on the stream, after all of `after`. Returns its last nodes;
   /// work that enqueues nothing returns `after`.
   Tail add(const Tail& after, const std::function<void()>& body);
-  /// The whole of a lowered graph, node by node along its edges; nodes without one start after
-  /// `after`. `run(i)` enqueues node i. Returns the nodes that nothing in it waits for.
-  Tail add(const LoweredGraph& graph, const Tail& after, const std::function<void(int)>& run);
+  /// The whole of a lowered graph, node by node along its edges; node i also waits for after(i),
+  /// and run(i) enqueues it. Returns each node's tail.
+  std::vector<Tail> add(const LoweredGraph& graph, const std::function<Tail(int)>& after,
+                        const std::function<void(int)>& run);
+  /// Tails of the nodes that no other node of the graph waits for.
+  static Tail ends(const LoweredGraph& graph, const std::vector<Tail>& tails);
 
   std::size_t num_nodes() const;
   /// @throws DeviceError  CUDA refuses the graph.

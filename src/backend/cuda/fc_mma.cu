@@ -14,7 +14,9 @@
 namespace tr::cuda {
 namespace {
 
-using Shape64x32 = TileShape<64, 32, 64, 2, 2, 4>;
+using Shape64x32 = TileShape<64, 32, 128, 2, 1, 4, 4>;
+
+constexpr std::int64_t kMaxTiles = 4 * 132;
 
 /// What happens to a finished sum: y = act(sum + bias), or dx = act'(gate) sum.
 struct Epilogue {
@@ -31,64 +33,86 @@ __device__ void visit(functors::List<Functors...>, int number, float alpha, F&& 
   (void)((index++ == number ? (f(functors::make<Functors>(alpha)), true) : false) || ...);
 }
 
-template <typename Shape, bool kBackward, typename T>
-__device__ void finish(const Epilogue& epilogue, TileSums<Shape>& sums, T* y, int m, int n,
-                       int num_m, int num_n) {
-  const T* gate = static_cast<const T*>(epilogue.gate);
-  const bool pairs = num_n % 2 == 0;
-  const auto each = [&](auto&& f) {
+/// Eight neighbours of the result, which one thread finishes.
+constexpr int kWidth = 8;
+
+template <bool kBackward, typename T>
+struct Finish {
+  const Epilogue& epilogue;
+  T* y;
+  int row, column, num_n;
+
+  __device__ int count() const { return min(kWidth, num_n - column); }
+  __device__ std::int64_t at() const { return std::int64_t(row) * num_n + column; }
+  /// Whole vectors begin at multiples of their size.
+  __device__ bool wide() const { return num_n % kWidth == 0; }
+
+  __device__ void add_bias(float (&v)[kWidth]) const {
+    if (epilogue.bias == nullptr) return;
 #pragma unroll
-    for (int i = 0; i < Shape::kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < Shape::kColumns; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          const int row = m + sums.row(i, e), column = n + sums.column(j, e);
-          if (row < num_m && column < num_n) f(sums.v[i][j][e], sums.v[i][j][e + 1], row, column);
-        }
-      }
+    for (int i = 0; i < kWidth; ++i) {
+      if (i < count()) v[i] += epilogue.bias[column + i];
     }
-  };
-  if (!kBackward && epilogue.bias != nullptr) {
-    each([&](float& first, float& second, int, int column) {
-      first += epilogue.bias[column];
-      if (column + 1 < num_n) second += epilogue.bias[column + 1];
-    });
   }
-  if (epilogue.activation >= 0) {
+  __device__ Vector<T, kWidth> gate() const {
+    const T* from = static_cast<const T*>(epilogue.gate) + at();
+    if (wide()) return *reinterpret_cast<const Vector<T, kWidth>*>(from);
+    Vector<T, kWidth> gate{};
+    for (int i = 0; i < count(); ++i) gate.v[i] = from[i];
+    return gate;
+  }
+  __device__ void activate(float (&v)[kWidth]) const {
+    if (epilogue.activation < 0) return;
+    Vector<T, kWidth> saved{};
+    if (kBackward) saved = gate();
     visit(functors::Table<StdMath>{}, epilogue.activation, epilogue.alpha, [&](auto act) {
-      each([&](float& first, float& second, int row, int column) {
-        if constexpr (kBackward) {
-          const T* at = gate + std::int64_t(row) * num_n + column;
-          first = act.grad(to_float(at[0]), first);
-          if (column + 1 < num_n) second = act.grad(to_float(at[1]), second);
-        } else {
-          first = act(first);
-          second = act(second);
-        }
-      });
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        v[i] = kBackward ? act.grad(to_float(saved.v[i]), v[i]) : act(v[i]);
+      }
     });
   }
-  each([&](float& first, float& second, int row, int column) {
-    T* at = y + std::int64_t(row) * num_n + column;
-    if (pairs) {
-      *reinterpret_cast<Vector<T, 2>*>(at) = {{from_float<T>(first), from_float<T>(second)}};
+  __device__ void store(const float (&v)[kWidth]) const {
+    Vector<T, kWidth> narrow;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) narrow.v[i] = from_float<T>(v[i]);
+    T* to = y + at();
+    if (wide()) {
+      *reinterpret_cast<Vector<T, kWidth>*>(to) = narrow;
       return;
     }
-    at[0] = from_float<T>(first);
-    if (column + 1 < num_n) at[1] = from_float<T>(second);
-  });
-}
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      if (i < count()) to[i] = narrow.v[i];
+    }
+  }
+};
 
 template <typename T, typename Shape, bool kBackward>
 __global__ __launch_bounds__(Shape::kThreads) void fc_kernel(
     TileProduct<T, Shape, Along::K, kBackward ? Along::OUTER : Along::K> product, Epilogue epilogue,
     T* y) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  TileSums<Shape> sums;
+  static_assert(Shape::kThreads * kWidth == Shape::kM * Shape::kN);
+  extern __shared__ __align__(16) unsigned char bytes[];
+  T* shared = reinterpret_cast<T*>(bytes);
   const int m = int(blockIdx.y) * Shape::kM, n = int(blockIdx.x) * Shape::kN;
-  product.run(reinterpret_cast<T*>(shared), m, n, sums, [](const T*, int) {});
-  finish<Shape, kBackward>(epilogue, sums, y, m, n, product.num_m, product.num_n);
+  product.run(shared, m, n, [](const T*, int) {});
+
+  constexpr int kRowThreads = Shape::kN / kWidth;
+  const int row = int(threadIdx.x) / kRowThreads;
+  const int column = int(threadIdx.x) % kRowThreads * kWidth;
+  if (m + row >= product.num_m || n + column >= product.num_n) return;
+  float v[kWidth];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const auto part = product.sum(shared, row, column + half * 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[half * 4 + i] = part.v[i];
+  }
+  const Finish<kBackward, T> finish{epilogue, y, m + row, n + column, product.num_n};
+  if constexpr (!kBackward) finish.add_bias(v);
+  finish.activate(v);
+  finish.store(v);
 }
 
 int activation_number(const std::string& name) {
@@ -166,7 +190,8 @@ class FcMma final : public PreparedKernel {
 
 template <bool kBackward>
 std::unique_ptr<PreparedKernel> prepare(const KernelQuery& query, int) {
-  if (query.in[0].dtype == DType::FP16) return std::make_unique<FcMma<__half, Shape64x32, kBackward>>(query);
+  if (query.in[0].dtype == DType::FP16)
+    return std::make_unique<FcMma<__half, Shape64x32, kBackward>>(query);
   return std::make_unique<FcMma<__nv_bfloat16, Shape64x32, kBackward>>(query);
 }
 
@@ -190,10 +215,10 @@ std::string refuse(const KernelQuery& query) {
   if (!activation.empty() && activation_number(activation) < 0) {
     return "there is no functor of activation '" + activation + "'";
   }
-  const std::int64_t most = std::int64_t(1) << 31;
-  if (query.in[0].shape.num_elements() >= most || query.in[1].shape.num_elements() >= most) {
-    return "an operand has 2^31 elements or more";
-  }
+  const Sizes sizes = sizes_of<kBackward>(query.in);
+  const std::int64_t tiles =
+      std::int64_t(ceil_div(sizes.m, Shape64x32::kM)) * ceil_div(sizes.n, Shape64x32::kN);
+  if (tiles > kMaxTiles) return "there are more than 528 tiles of 64 x 32: the library is faster";
   return "";
 }
 
@@ -208,7 +233,7 @@ KernelDef kernel(const char* op) {
   return def;
 }
 
-constexpr int kPriority = 5;
+constexpr int kPriority = 20;  // before the library's products, which it refuses to stand in for
 
 const KernelRegistration kFc{kernel<false>("fc"), kPriority};
 const KernelRegistration kFcDx{kernel<true>("fc_dx"), kPriority};

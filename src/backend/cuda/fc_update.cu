@@ -15,7 +15,7 @@ namespace {
 
 namespace opt = optimizer;
 
-using UpdateTile = TileShape<64, 64, 64, 4, 2, 3>;
+using UpdateTile = TileShape<64, 64, 64, 4, 2, 1, 4>;
 
 constexpr int kMaxLayers = 24;
 constexpr std::int64_t kMaxTiles = 1600;  // beyond it products of their own are faster
@@ -66,11 +66,14 @@ struct Verdicts {
   float* grad_sumsq;
 };
 
-using Sums = TileSums<UpdateTile>;
-
-/// A tile of a layer, and what a thread knows of its elements.
+/// A tile of a layer. A thread owns vectors of four neighbours: vector v is number v * threads +
+/// thread of the tile's rows.
 template <typename T>
 struct TilePlace {
+  static constexpr int kWidth = 4;
+  static constexpr int kRowVectors = UpdateTile::kN / kWidth;
+  static constexpr int kVectors = UpdateTile::kM * kRowVectors / UpdateTile::kThreads;
+
   const FcLayer<T>* layer;
   int m, n;
 
@@ -87,40 +90,73 @@ struct TilePlace {
     at = layer->bias_at + o;
     return has_bias() && threadIdx.x < UpdateTile::kM && o < layer->out;
   }
-  /// Calls f(i, j, e, element, pair) for each two neighbours; pair: the second one exists too.
+  __device__ static int row_of(int v) {
+    return (v * UpdateTile::kThreads + int(threadIdx.x)) / kRowVectors;
+  }
+  __device__ static int column_of(int v) {
+    return (v * UpdateTile::kThreads + int(threadIdx.x)) % kRowVectors * kWidth;
+  }
+  /// Calls f(v, element, number of its neighbours in the layer) for each vector of the thread.
   template <typename F>
-  __device__ void each_pair(F&& f) const {
+  __device__ void each_vector(F&& f) const {
 #pragma unroll
-    for (int i = 0; i < UpdateTile::kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < UpdateTile::kColumns; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          const int row = m + Sums::row(i, e), column = n + Sums::column(j, e);
-          if (row >= layer->out || column >= layer->in) continue;
-          f(i, j, e, layer->weight_at + std::int64_t(row) * layer->in + column,
-            column + 1 < layer->in);
-        }
-      }
+    for (int v = 0; v < kVectors; ++v) {
+      const int row = m + row_of(v), column = n + column_of(v);
+      const int count = row < layer->out ? min(kWidth, layer->in - column) : 0;
+      if (count > 0) f(v, layer->weight_at + std::int64_t(row) * layer->in + column, count);
     }
   }
+  /// Whole vectors begin at multiples of their size.
+  __device__ bool wide() const { return layer->in % kWidth == 0 && layer->weight_at % kWidth == 0; }
 };
 
-__device__ inline void load_pair(const float* from, bool pair, float& first, float& second) {
-  // Two loads of one sector: the element may lie at an odd place.
-  first = from[0];
-  if (pair) second = from[1];
+using Float4 = Vector<float, 4>;
+
+__device__ inline void load(const float* from, bool wide, int count, Float4& to) {
+  if (wide) {
+    to = *reinterpret_cast<const Float4*>(from);
+    return;
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) to.v[i] = from[i];
+  }
 }
+
+template <typename T>
+__device__ inline void store(T* to, bool wide, int count, const Vector<T, 4>& from) {
+  if (wide) {
+    *reinterpret_cast<Vector<T, 4>*>(to) = from;
+    return;
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) to[i] = from.v[i];
+  }
+}
+
+/// A tile's factors, made by one thread before the blocks meet.
+template <typename Update>
+struct TileFactors {
+  typename Update::Factors weight, bias;
+  bool weight_frozen, bias_frozen;
+};
 
 template <typename Update, typename T>
 class UpdateBlock {
  public:
-  __device__ UpdateBlock(const FcLayers<T>& layers, const opt::Ranges<T>& ranges, float* gradients)
-      : layers_(layers), ranges_(ranges), gradients_(gradients) {}
+  using Place = TilePlace<T>;
 
-  /// Gradients of a tile into registers; returns through `bad` and `sumsq` what they are like.
-  __device__ void make(int tile, T* shared, bool& bad, float& sumsq) {
-    const TilePlace<T> place(layers_, tile);
+  /// `shared`: the product's stages, where the gradients lie afterwards.
+  __device__ UpdateBlock(const FcLayers<T>& layers, const opt::Ranges<T>& ranges, float* gradients,
+                         void* shared)
+      : layers_(layers),
+        ranges_(ranges),
+        gradients_(gradients),
+        stages_(static_cast<T*>(shared)),
+        made_(static_cast<float*>(shared)) {}
+
+  /// Gradients of a tile into shared memory; returns through `bad` and `sumsq` what they are like.
+  __device__ void make(int tile, bool& bad, float& sumsq) {
+    const Place place(layers_, tile);
     const FcLayer<T>& layer = *place.layer;
     TileProduct<T, UpdateTile, Along::OUTER, Along::OUTER> product;
     product.a = {layer.dy, layer.out};
@@ -130,19 +166,29 @@ class UpdateBlock {
     product.num_k = layers_.batch;
     product.aligned_a = layer.aligned_dy;
     product.aligned_b = layer.aligned_x;
-    bias_sum_ = 0;
+    bias_part_ = 0;
     using A = typename decltype(product)::A;
-    product.run(shared, place.m, place.n, sums_, [&](const T* stage, int depth) {
-      if (!place.has_bias() || threadIdx.x >= UpdateTile::kM) return;
-      for (int k = 0; k < depth; ++k) bias_sum_ += to_float(*A::at(stage, int(threadIdx.x), k));
+    // A column of dy is summed by kBiasParts threads, each over a part of every stage.
+    const bool sums_bias = place.has_bias();
+    product.run(stages_, place.m, place.n, [&](const T* stage, int) {
+      if (!sums_bias) return;
+      constexpr int kDepth = UpdateTile::kDepth / kBiasParts;
+      const T* column = A::at(stage, int(threadIdx.x) % UpdateTile::kM,
+                              int(threadIdx.x) / UpdateTile::kM * kDepth);
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) bias_part_ += to_float(column[k * A::kPitch]);
     });
+    if (sums_bias) bias_sum_ = sum_of_parts();
     const auto judge = [&](float gradient) {
       bad = bad || !isfinite(gradient);
       sumsq += gradient * gradient;
     };
-    place.each_pair([&](int i, int j, int e, std::int64_t, bool pair) {
-      judge(sums_.v[i][j][e]);
-      if (pair) judge(sums_.v[i][j][e + 1]);
+    place.each_vector([&](int v, std::int64_t, int count) {
+      const Float4 gradient = made(v);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (i < count) judge(gradient.v[i]);
+      }
     });
     std::int64_t at;
     if (place.bias_element(at)) judge(bias_sum_);
@@ -150,98 +196,181 @@ class UpdateBlock {
 
   /// The tile's gradients into the gradients' range, and back.
   __device__ void spill(int tile) const {
-    const TilePlace<T> place(layers_, tile);
-    place.each_pair([&](int i, int j, int e, std::int64_t at, bool pair) {
-      gradients_[at] = sums_.v[i][j][e];
-      if (pair) gradients_[at + 1] = sums_.v[i][j][e + 1];
-    });
+    const Place place(layers_, tile);
+    const bool wide = place.wide();
+    place.each_vector(
+        [&](int v, std::int64_t at, int count) { store(gradients_ + at, wide, count, made(v)); });
     std::int64_t at;
     if (place.bias_element(at)) gradients_[at] = bias_sum_;
   }
   __device__ void unspill(int tile) {
-    const TilePlace<T> place(layers_, tile);
-    place.each_pair([&](int i, int j, int e, std::int64_t at, bool pair) {
-      load_pair(gradients_ + at, pair, sums_.v[i][j][e], sums_.v[i][j][e + 1]);
-    });
+    const Place place(layers_, tile);
+    const bool wide = place.wide();
+    place.each_vector(
+        [&](int v, std::int64_t at, int count) { load(gradients_ + at, wide, count, made(v)); });
     std::int64_t at;
     if (place.bias_element(at)) bias_sum_ = gradients_[at];
   }
 
   /// Weights and moments of the tile, early: they do not depend on the verdict.
   __device__ void prefetch(int tile) {
-    TilePlace<T>(layers_, tile).each_pair([&](int i, int j, int e, std::int64_t at, bool pair) {
-      load_pair(ranges_.weights + at, pair, weight_[i][j][e], weight_[i][j][e + 1]);
-      if (Update::kMoments > 0) {
-        load_pair(ranges_.moment1 + at, pair, moment1_[i][j][e], moment1_[i][j][e + 1]);
-      }
-      if (Update::kMoments > 1) {
-        load_pair(ranges_.moment2 + at, pair, moment2_[i][j][e], moment2_[i][j][e + 1]);
-      }
+    const Place place(layers_, tile);
+    const bool wide = place.wide();
+    place.each_vector([&](int v, std::int64_t at, int count) {
+      load(ranges_.weights + at, wide, count, weight_[v]);
+      if (Update::kMoments > 0) load(ranges_.moment1 + at, wide, count, moment1_[v]);
+      if (Update::kMoments > 1) load(ranges_.moment2 + at, wide, count, moment2_[v]);
     });
+    std::int64_t at;
+    if (!place.bias_element(at)) return;
+    bias_weight_ = ranges_.weights[at];
+    if (Update::kMoments > 0) bias_moment1_ = ranges_.moment1[at];
+    if (Update::kMoments > 1) bias_moment2_ = ranges_.moment2[at];
   }
 
-  template <typename FactorsAt>
   __device__ void update(int tile, const Update& update, const opt::GradientScale& scale,
-                         FactorsAt factors_at) {
-    const TilePlace<T> place(layers_, tile);
-    const auto run = factors_at(place.layer->weight_at);
-    if (!run.frozen) {
-      place.each_pair([&](int i, int j, int e, std::int64_t at, bool pair) {
-        put(update, run.factors, scale(sums_.v[i][j][e]), at, weight_[i][j][e], moment1_[i][j][e],
-            moment2_[i][j][e]);
-        if (!pair) return;
-        put(update, run.factors, scale(sums_.v[i][j][e + 1]), at + 1, weight_[i][j][e + 1],
-            moment1_[i][j][e + 1], moment2_[i][j][e + 1]);
+                         const TileFactors<Update>& factors) {
+    const Place place(layers_, tile);
+    const bool wide = place.wide();
+    if (!factors.weight_frozen) {
+      place.each_vector([&](int v, std::int64_t at, int count) {
+        const Float4 gradient = made(v);
+        Vector<T, 4> narrow;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          update(factors.weight, scale(gradient.v[i]), weight_[v].v[i], moment1_[v].v[i],
+                 moment2_[v].v[i]);
+          narrow.v[i] = from_float<T>(weight_[v].v[i]);
+        }
+        store(ranges_.weights + at, wide, count, weight_[v]);
+        if (Update::kMoments > 0) store(ranges_.moment1 + at, wide, count, moment1_[v]);
+        if (Update::kMoments > 1) store(ranges_.moment2 + at, wide, count, moment2_[v]);
+        if (ranges_.weight_cast != nullptr) store(ranges_.weight_cast + at, wide, count, narrow);
       });
     }
     std::int64_t at;
-    if (!place.bias_element(at)) return;
-    const auto bias_run = factors_at(place.layer->bias_at);
-    if (bias_run.frozen) return;
-    float m1 = Update::kMoments > 0 ? ranges_.moment1[at] : 0.0f;
-    float m2 = Update::kMoments > 1 ? ranges_.moment2[at] : 0.0f;
-    put(update, bias_run.factors, scale(bias_sum_), at, ranges_.weights[at], m1, m2);
+    if (factors.bias_frozen || !place.bias_element(at)) return;
+    update(factors.bias, scale(bias_sum_), bias_weight_, bias_moment1_, bias_moment2_);
+    ranges_.weights[at] = bias_weight_;
+    if (Update::kMoments > 0) ranges_.moment1[at] = bias_moment1_;
+    if (Update::kMoments > 1) ranges_.moment2[at] = bias_moment2_;
+    if (ranges_.weight_cast != nullptr) ranges_.weight_cast[at] = from_float<T>(bias_weight_);
   }
 
  private:
-  __device__ void put(const Update& update, const typename Update::Factors& factors, float gradient,
-                      std::int64_t at, float w, float m1, float m2) const {
-    update(factors, gradient, w, m1, m2);
-    ranges_.weights[at] = w;
-    if (Update::kMoments > 0) ranges_.moment1[at] = m1;
-    if (Update::kMoments > 1) ranges_.moment2[at] = m2;
-    if (ranges_.weight_cast != nullptr) ranges_.weight_cast[at] = from_float<T>(w);
+  static constexpr int kBiasParts = UpdateTile::kThreads / UpdateTile::kM;
+  static_assert(UpdateTile::kDepth % kBiasParts == 0);
+
+  /// Of the thread's column, in the parts' order; behind the gradients in shared memory.
+  __device__ float sum_of_parts() const {
+    float* parts = made_ + UpdateTile::kM * UpdateTile::kPitch;
+    parts[threadIdx.x] = bias_part_;
+    __syncthreads();
+    float sum = 0;
+#pragma unroll
+    for (int part = 0; part < kBiasParts; ++part) {
+      sum += parts[part * UpdateTile::kM + int(threadIdx.x) % UpdateTile::kM];
+    }
+    return sum;
+  }
+
+  /// The thread's vector v of the tile's gradients.
+  __device__ Float4& made(int v) const {
+    return *reinterpret_cast<Float4*>(made_ + Place::row_of(v) * UpdateTile::kPitch +
+                                      Place::column_of(v));
   }
 
   const FcLayers<T>& layers_;
   const opt::Ranges<T>& ranges_;
   float* gradients_;
-  Sums sums_;
-  float bias_sum_ = 0;
-  float weight_[UpdateTile::kRows][UpdateTile::kColumns][4];
-  float moment1_[UpdateTile::kRows][UpdateTile::kColumns][4];
-  float moment2_[UpdateTile::kRows][UpdateTile::kColumns][4];
+  T* stages_;
+  float* made_;  // over the stages
+  Float4 weight_[Place::kVectors], moment1_[Place::kVectors], moment2_[Place::kVectors];
+  float bias_part_ = 0, bias_sum_ = 0, bias_weight_ = 0, bias_moment1_ = 0, bias_moment2_ = 0;
+};
+
+/// What a warp's lanes hold of the segment table and the step's row: asked for before the product,
+/// used after it, so that nobody waits for it.
+class StepLookUp {
+ public:
+  __device__ explicit StepLookUp(const opt::StepInputs& step)
+      : step_(step), row_number_(step.counters[kCounterRow]) {
+    if (lane() < step.num_segments) mine_ = step.segments[lane()];
+  }
+
+  /// Rates of the segment that begins at `at`, by a whole warp; false: it is frozen.
+  __device__ bool rates_at(std::int64_t at, opt::SegmentRates& rates) const {
+    Segment segment = mine_;
+    for (int base = 0;; base += kWarp) {
+      if (base > 0 && base + lane() < step_.num_segments) {
+        segment = step_.segments[base + lane()];
+      }
+      const bool here = base + lane() < step_.num_segments && segment.begin == at;
+      const unsigned found = __ballot_sync(0xffffffffu, here);
+      if (found == 0 && base + kWarp < step_.num_segments) continue;
+      if (found == 0) return false;  // no segment begins there: nobody owns it
+      const int owner = __ffs(int(found)) - 1;
+      const int group = __shfl_sync(0xffffffffu, segment.group, owner);
+      const float* row = step_.step_floats + row_number_ % step_.capacity * step_.columns +
+                         kFloatHeader + kGroupColumns * group;
+      rates.lr = row[kGroupLr] * __shfl_sync(0xffffffffu, segment.lr_scale, owner);
+      rates.decay = row[kGroupDecay] * __shfl_sync(0xffffffffu, segment.decay_scale, owner);
+      return __shfl_sync(0xffffffffu, segment.frozen, owner) == 0;
+    }
+  }
+
+ private:
+  __device__ static int lane() { return int(threadIdx.x) % kWarp; }
+
+  const opt::StepInputs& step_;
+  std::int64_t row_number_;
+  Segment mine_{};
+};
+
+/// Rates of a tile's weights and biases.
+struct TileRates {
+  opt::SegmentRates of[2];
+  bool owned[2];
 };
 
 template <typename Update, typename T>
-__global__ __launch_bounds__(UpdateTile::kThreads) void fc_update_kernel(
-    const __grid_constant__ FcLayers<T> layers, opt::Ranges<T> ranges, float* gradients,
-    opt::StepInputs step, Update update, Verdicts verdicts, bool keep) {
+__global__ __launch_bounds__(UpdateTile::kThreads,
+                             3) void fc_update_kernel(const __grid_constant__ FcLayers<T> layers,
+                                                      opt::Ranges<T> ranges, float* gradients,
+                                                      opt::StepInputs step, Update update,
+                                                      Verdicts verdicts, bool keep) {
   extern __shared__ __align__(16) unsigned char bytes[];
   __shared__ typename Update::Shared shared;
   __shared__ float total_sumsq;
   __shared__ opt::GradientScale shared_scale;
-  update.prepare(step, shared);
+  __shared__ TileRates rates;
+  const int grid = int(gridDim.x), warp = int(threadIdx.x) / kWarp;
+  const int last = layers.num_tiles - 1 - (layers.num_tiles - 1 - int(blockIdx.x)) % grid;
+  const StepLookUp look_up(step);
 
-  UpdateBlock<Update, T> block(layers, ranges, gradients);
-  const int last = layers.num_tiles - 1 - (layers.num_tiles - 1 - int(blockIdx.x)) % int(gridDim.x);
+  UpdateBlock<Update, T> block(layers, ranges, gradients, bytes);
   bool bad = false;
   float sumsq = 0;
-  for (int tile = int(blockIdx.x); tile < layers.num_tiles; tile += int(gridDim.x)) {
-    block.make(tile, reinterpret_cast<T*>(bytes), bad, sumsq);
+  for (int tile = int(blockIdx.x); tile < layers.num_tiles; tile += grid) {
+    block.make(tile, bad, sumsq);
     if (tile != last || keep) block.spill(tile);
+    if (tile != last) __syncthreads();  // the next tile's stages lie over this one's gradients
   }
   block.prefetch(last);
+
+  // Warps 0 and 1 look up the rates, others raise Adam's betas to their powers.
+  const auto find_rates = [&](int tile) {
+    if (warp > 1) return;
+    const FcLayer<T>& layer = *TilePlace<T>(layers, tile).layer;
+    const std::int64_t at = warp == 0 ? layer.weight_at : layer.bias_at;
+    opt::SegmentRates found{};
+    const bool owned = look_up.rates_at(at, found);
+    if (threadIdx.x % kWarp != 0) return;
+    rates.of[warp] = found;
+    rates.owned[warp] = owned;
+  };
+  find_rates(last);
+  update.prepare(step, shared);
 
   const int any_bad = __syncthreads_or(bad);
   const double block_sumsq = block_sum(double(sumsq));
@@ -249,14 +378,20 @@ __global__ __launch_bounds__(UpdateTile::kThreads) void fc_update_kernel(
     verdicts.sumsq[blockIdx.x] = block_sumsq;
     verdicts.bad[blockIdx.x] = any_bad;
   }
+  const auto factors_now = [&] {
+    return TileFactors<Update>{update.factors(shared, rates.of[0]),
+                               update.factors(shared, rates.of[1]), !rates.owned[0],
+                               !rates.owned[1]};
+  };
+  TileFactors<Update> factors = factors_now();
   cooperative_groups::this_grid().sync();
 
   int others_bad = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) others_bad |= verdicts.bad[i];
+  for (int i = int(threadIdx.x); i < grid; i += UpdateTile::kThreads) others_bad |= verdicts.bad[i];
   others_bad = __syncthreads_or(others_bad);
   if (step.clip_norm > 0 || blockIdx.x == 0) {
     double sum = 0;
-    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += verdicts.sumsq[i];
+    for (int i = int(threadIdx.x); i < grid; i += UpdateTile::kThreads) sum += verdicts.sumsq[i];
     sum = block_sum(sum);
     if (threadIdx.x == 0) total_sumsq = float(sum);
   }
@@ -271,15 +406,15 @@ __global__ __launch_bounds__(UpdateTile::kThreads) void fc_update_kernel(
   if (others_bad != 0) return;
 
   const opt::GradientScale scale = shared_scale;
-  const float* row = step.step_floats + step.counters[kCounterRow] % step.capacity * step.columns;
-  const auto factors_at = [&](std::int64_t at) {
-    return opt::run_at(step, row, shared, update, at);
-  };
-  block.update(last, update, scale, factors_at);
-  for (int tile = int(blockIdx.x); tile < last; tile += int(gridDim.x)) {
+  block.update(last, update, scale, factors);
+  for (int tile = int(blockIdx.x); tile < last; tile += grid) {
+    __syncthreads();  // the former tile's rates are used
+    find_rates(tile);
     block.unspill(tile);
     block.prefetch(tile);
-    block.update(tile, update, scale, factors_at);
+    __syncthreads();
+    factors = factors_now();
+    block.update(tile, update, scale, factors);
   }
 }
 

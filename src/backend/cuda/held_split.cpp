@@ -5,6 +5,7 @@
 
 #include "backend/cuda/arena.h"
 #include "core/check.h"
+#include "graph/step_overlap.h"
 
 namespace tr::cuda {
 
@@ -40,19 +41,31 @@ GraphExec HeldSplit::captured(const StepSource& step, int count) const {
       enqueue_feed(stream_, split_, rows_, base_, k, kRing, bind(step, k % 2), step.batch);
     });
   };
-  // A zone is free again when the step before the running one has ended.
-  GraphCapture::Tail fed = feed(0, {}), ran, before_ran;
+  const LoweredGraph& nodes = step.prepared->graph();
+  const std::vector<std::vector<int>> edges = edges_to_next_run(nodes, *step.plan);
+  GraphCapture::Tail fed = feed(0, {}), ended;  // ended: the step before the running one
+  std::vector<GraphCapture::Tail> former;       // tails of the running step's predecessor, by node
   for (int k = 0; k < count; ++k) {
-    GraphCapture::Tail ready = fed;
-    ready.insert(ready.end(), ran.begin(), ran.end());
     bind(step, k % 2);
-    before_ran = std::exchange(ran, graph.add(step.prepared->graph(), ready, [&](int node) {
-      step.prepared->run(node, node + 1);
-    }));
+    const auto after = [&](int node) {
+      GraphCapture::Tail before =
+          nodes.nodes[std::size_t(node)].deps.empty() ? fed : GraphCapture::Tail();
+      if (former.empty()) return before;
+      for (const int j : edges[std::size_t(node)]) {
+        const GraphCapture::Tail& tail = former[std::size_t(j)];
+        before.insert(before.end(), tail.begin(), tail.end());
+      }
+      return before;
+    };
+    const std::vector<GraphCapture::Tail> tails =
+        graph.add(nodes, after, [&](int node) { step.prepared->run(node, node + 1); });
     if (k + 1 == count) break;
+    // The zone of the next batch was read by the predecessor.
     GraphCapture::Tail free = fed;
-    free.insert(free.end(), before_ran.begin(), before_ran.end());
+    free.insert(free.end(), ended.begin(), ended.end());
     fed = feed(k + 1, free);
+    former = tails;
+    ended = GraphCapture::ends(nodes, tails);
   }
   graph.add(fed, [&] { enqueue_advance(stream_, base_, count); });
   bind(step, 0);

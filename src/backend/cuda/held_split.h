@@ -25,11 +25,13 @@ struct Input {
 struct StepSource {
   PreparedGraph* prepared = nullptr;
   const std::vector<Input>* inputs = nullptr;
+  const MemoryPlan* plan = nullptr;
   std::int64_t batch = 0;
 };
 
 /// A split in device memory and, for each variant, graphs of one and of kUnrolled steps: the batch
-/// of the next step is assembled in the other zone of the inputs while a step runs.
+/// of the next step is assembled in the other zone of the inputs while a step runs, and a step
+/// begins as soon as what it reads is there (edges_to_next_run()).
 ///
 ///   feed 0 -> step 0 -> step 1 -> step 2 ...
 ///         \-> feed 1 -/ \-> feed 2 -/
