@@ -16,6 +16,7 @@ mapfile -t changed < <({ git diff --name-only --diff-filter=d "${BASE:-HEAD~1}" 
                          git ls-files --others --exclude-standard -- 'src/*.cpp' 'tools/*.cpp'; } | sort -u)
 if [ ${#changed[@]} -gt 0 ]; then
   cmake --preset release -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null || exit 1
-  clang-tidy-16 --quiet -p build/release "${changed[@]}" || status=1
+  # The commands are g++'s; clang does not know all of its warnings.
+  clang-tidy-16 --quiet --extra-arg=-Wno-unknown-warning-option -p build/release "${changed[@]}" || status=1
 fi
 exit $status

@@ -42,6 +42,16 @@ KernelDef kernel(const std::string& name, const std::string& refusal) {
 const KernelRegistration kSecond{kernel("cpu.backend_test_op.second", "it wants fp32"), 1};
 const KernelRegistration kFirst{kernel("cpu.backend_test_op.first", "it is busy"), 2};
 
+KernelDef tf32_kernel(const std::string& name) {
+  KernelDef def;
+  def.op = "backend_tf32_test_op";
+  def.name = name;
+  def.launch = no_work;
+  return def;
+}
+const KernelRegistration kExact{tf32_kernel("cpu.backend_tf32_test_op.exact"), 1};
+const KernelRegistration kCut{tf32_kernel("cpu.backend_tf32_test_op.exact_tf32"), 2};
+
 const std::vector<TensorType> kFloat = {{Shape{4, 5}, DType::FP32}};
 const std::vector<TensorType> kInt = {{Shape{4, 5}, DType::INT32}};
 
@@ -80,21 +90,16 @@ TEST(KernelOracleTest, TheTableWins) {
 }
 
 TEST(KernelOracleTest, Tf32NeedsALicence) {
-  KernelDef exact, cut;
-  exact.op = cut.op = "backend_tf32_test_op";
-  exact.name = "cpu.backend_tf32_test_op.exact";
-  cut.name = "cpu.backend_tf32_test_op.exact_tf32";
-  exact.launch = cut.launch = [](const KernelArgs&) {};
-  static const KernelRegistration kExact{exact, 10}, kCut{cut, 11};
   TuningTable tuning;
   const auto chosen = [&](bool tf32) {
     return make_kernel_oracle(DeviceKind::CPU, tuning, {.tf32 = tf32})
         ->choose("backend_tf32_test_op", {}, kFloat, kFloat)
         .kernel;
   };
-  EXPECT_EQ(chosen(false), exact.name);
-  EXPECT_EQ(chosen(true), cut.name) << "a choice stored without the licence does not bind";
-  EXPECT_EQ(chosen(false), exact.name);
+  const std::string exact = "cpu.backend_tf32_test_op.exact";
+  EXPECT_EQ(chosen(false), exact);
+  EXPECT_EQ(chosen(true), exact + "_tf32") << "a choice stored without the licence does not bind";
+  EXPECT_EQ(chosen(false), exact);
 }
 
 TEST(KernelOracleTest, StaleEntryIsLoggedAndReplaced) {
