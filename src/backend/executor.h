@@ -23,6 +23,8 @@ struct KernelLicence {
   /// Kernels whose name ends in "_tf32" are candidates: they multiply fp32 operands cut to TF32's
   /// 10 bits of mantissa.
   bool tf32 = false;
+  /// The fused update, which leaves the gradients unwritten, is not offered.
+  bool keep_gradients = false;
 };
 
 /// The oracle of a device's registered kernels: candidates in order, measured choices from

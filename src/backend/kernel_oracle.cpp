@@ -20,6 +20,8 @@ std::string refusal(const KernelDef& kernel, const KernelQuery& query) {
   return kernel.refuse ? kernel.refuse(query) : std::string();
 }
 
+constexpr std::string_view kFusedUpdate = "fc_update";  // src/ops/fused_step.cpp
+
 class RegistryOracle final : public KernelOracle {
  public:
   RegistryOracle(DeviceKind device, TuningTable& tuning, const KernelLicence& licence)
@@ -56,6 +58,7 @@ class RegistryOracle final : public KernelOracle {
  private:
   std::vector<const KernelDef*> allowed_kernels(const std::string& op) const {
     std::vector<const KernelDef*> kernels = kernels_of(op, device_);
+    if (licence_.keep_gradients && op == kFusedUpdate) kernels.clear();
     if (!licence_.tf32)
       std::erase_if(kernels, [](const KernelDef* k) { return k->name.ends_with("_tf32"); });
     return kernels;

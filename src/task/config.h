@@ -44,6 +44,7 @@ struct TrainOptions {
   std::vector<std::string> freeze;  // name prefixes
   std::string log_file;
   int log_every = 0;  // steps; 0: epochs only
+  bool keep_gradients = false;
 };
 
 /// Everything that decides what a run computes, as plain values. A task's snapshot at compile().

@@ -9,6 +9,16 @@
 
 namespace tr {
 
+namespace {
+
+/// Its gradients stay on the chip.
+bool has_fused_update(const LoweredGraph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const LoweredNode& node) { return node.op == "fc_update"; });
+}
+
+}  // namespace
+
 Tensor Trainer::predict(const Tensor& batch) {
   TR_CHECK(run_.compiled.arch.inputs.size() == 1, "predict: the model has {} inputs, expected 1",
            run_.compiled.arch.inputs.size());
@@ -82,6 +92,13 @@ Tensor Trainer::fetch(const std::string& name) {
   if (is_param) return state().weight(plain, average ? WeightKind::EMA : WeightKind::CURRENT);
   if (const auto found = state().persistent_tensors().find(name);
       found != state().persistent_tensors().end()) {
+    const std::vector<LoweredGraph>& graphs = run_.compiled.lowered;
+    const bool unwritten = found->second->role == Role::GRADIENT &&
+                           std::any_of(graphs.begin(), graphs.end(), has_fused_update);
+    TR_CHECK(!unwritten,
+             "fetch: \"{}\" is not written, since the weights are updated where the gradients are "
+             "made; expected keep_gradients=true before compile()",
+             name);
     return state().copy_of(name);
   }
   Tensor result;
