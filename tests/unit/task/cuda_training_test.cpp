@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole trainings on a GPU: the same bytes however the steps are launched and fed, resumed or not,
+// and the CPU's results but for rounding.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/device.h"
+#include "support/temp_folder.h"
+#include "toy.h"
+
+namespace tr {
+namespace {
+
+using CudaTraining = test::DeviceTest<DeviceKind::CUDA>;
+
+constexpr int kSide = 13;  // no multiple of anything
+constexpr std::int64_t kTrain = 730, kVal = 135;
+
+/// Pictures whose label is the quarter that is brightest.
+std::shared_ptr<const Dataset> pictures(std::int64_t n, std::uint64_t seed) {
+  const Tensor noise = Tensor::uniform({n, kSide, kSide, 1}, 0, 200, seed);
+  Tensor images({n, kSide, kSide, 1}, DType::UINT8);
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const int label = int((i * 7 + std::int64_t(seed)) % 4);
+    labels.push_back(label);
+    for (int p = 0; p < kSide * kSide; ++p) {
+      const bool right = p % kSide > kSide / 2, low = p / kSide > kSide / 2;
+      const int quarter = (low ? 2 : 0) + (right ? 1 : 0);
+      const float value = noise.data<float>()[i * kSide * kSide + p] + (quarter == label ? 50 : 0);
+      images.data<std::uint8_t>()[i * kSide * kSide + p] = std::uint8_t(value);
+    }
+  }
+  return make_tensor_dataset(
+      {{"image", images}, {"label", Tensor::from({n}, std::span<const std::int32_t>(labels))}}, 4);
+}
+
+struct Choices {
+  bool gpu = true;
+  std::string amp = "fp16", place = "device";
+  std::string clip = "0";
+  int epochs = 3;
+};
+
+DeepLearningTask task_of(const Choices& choices) {
+  Session session;
+  session.global.manual_seed(3).global_batch_size(48);
+  if (choices.gpu) {
+    session.global.use_gpu("0");
+  } else {
+    session.global.use_cpu();
+  }
+  session.preprocessor.normalization({0.4f}, {0.3f})
+      .train_transforms(Pad(1), RandomCrop(kSide), RandomRotation(10), RandomErasing(0.3f));
+  DeepLearningTask task;
+  task.model(seq(flatten(), fc(40, true), relu(), dropout(0.1f), fc(24, true), silu(), fc(4, true)))
+      .loss(CrossEntropyLoss().label_smoothing(0.05f))
+      .optimizer(AdamW().weight_decay(1e-3))
+      .scheduler(CosineAnnealingLR().base_lr(3e-3))
+      .total_epochs(choices.epochs)
+      .session(session)
+      .dataset({pictures(kTrain, 1), pictures(kVal, 2)})
+      .set("amp", choices.amp)
+      .set("grad_clip_norm", choices.clip);
+  if (choices.gpu) task.set("data_place", choices.place);
+  return task;
+}
+
+TrainingResult run(DeepLearningTask& task) {
+  const toy::Quiet quiet;
+  task.compile(CompileInfo::NONE);
+  return task.run();
+}
+TrainingResult run(const Choices& choices) {
+  DeepLearningTask task = task_of(choices);
+  return run(task);
+}
+
+TEST_F(CudaTraining, LearnsAndRepeatsItself) {
+  for (const char* amp : {"off", "fp16", "bf16"}) {
+    SCOPED_TRACE(amp);
+    const Choices choices{.amp = amp, .epochs = 8};
+    const TrainingResult first = run(choices);
+    EXPECT_GT(first.best_top1, 0.8);
+    EXPECT_EQ(run(choices).weights_sha256, first.weights_sha256);
+  }
+}
+
+TEST_F(CudaTraining, HostAndDeviceFeedTheSameBytes) {
+  for (const char* amp : {"off", "fp16"}) {
+    SCOPED_TRACE(amp);
+    const TrainingResult held = run({.amp = amp, .place = "device"});
+    const TrainingResult fed = run({.amp = amp, .place = "host"});
+    EXPECT_EQ(held.weights_sha256, fed.weights_sha256);
+    for (std::size_t e = 0; e < held.history.size(); ++e) {
+      EXPECT_EQ(held.history[e].train_loss, fed.history[e].train_loss);
+      EXPECT_EQ(held.history[e].val_loss, fed.history[e].val_loss);
+      EXPECT_EQ(held.history[e].top1, fed.history[e].top1);
+    }
+  }
+}
+
+TEST_F(CudaTraining, SingleLaunchesGiveTheBytesOfMany) {
+  const TrainingResult many = run(Choices{});
+  DeepLearningTask single = task_of({});
+  std::int64_t steps = 0;
+  single.callbacks({.on_step =
+                        [&](DeepLearningTask&, std::int64_t, double loss, double) {
+                          EXPECT_TRUE(std::isfinite(loss));
+                          ++steps;
+                        },
+                    .on_epoch = {}});
+  EXPECT_EQ(run(single).weights_sha256, many.weights_sha256);
+  EXPECT_EQ(steps, 3 * 16);
+}
+
+TEST_F(CudaTraining, EqualsTheCpuButForRounding) {
+  for (const char* clip : {"0", "0.5"}) {
+    SCOPED_TRACE(clip);
+    const TrainingResult gpu = run({.amp = "off", .clip = clip});
+    const TrainingResult cpu = run({.gpu = false, .amp = "off", .clip = clip});
+    for (std::size_t e = 0; e < gpu.history.size(); ++e) {
+      EXPECT_NEAR(gpu.history[e].train_loss, cpu.history[e].train_loss, 2e-3);
+      EXPECT_NEAR(gpu.history[e].val_loss, cpu.history[e].val_loss, 4e-3);
+    }
+  }
+}
+
+TEST_F(CudaTraining, TheFusedUpdateIsTheUnfusedOne) {
+  const TrainingResult fused = run(Choices{});
+  DeepLearningTask kept = task_of({});
+  kept.set("keep_gradients", "true");
+  const TrainingResult plain = run(kept);
+  for (std::size_t e = 0; e < fused.history.size(); ++e)
+    EXPECT_NEAR(fused.history[e].train_loss, plain.history[e].train_loss, 4e-3);
+  EXPECT_EQ(kept.fetch("1.weight.grad").shape(), (Shape{40, kSide * kSide}));
+}
+
+TEST_F(CudaTraining, FetchRefusesGradientsThatAreNotWritten) {
+  DeepLearningTask task = task_of({});
+  run(task);
+  EXPECT_EQ(task.fetch("1.weight").shape(), (Shape{40, kSide * kSide}));
+  try {
+    task.fetch("1.weight.grad");
+    FAIL() << "no error";
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("keep_gradients"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(CudaTraining, ResumesToTheBytesOfTheUnbrokenRun) {
+  const TrainingResult want = run(Choices{});
+  const test::TempFolder folder;
+  const auto checkpointed = [&] {
+    DeepLearningTask task = task_of({});
+    task.save_every(folder.path(), 1, 2).resume();
+    return task;
+  };
+  {
+    DeepLearningTask task = checkpointed();
+    task.callbacks({.on_step =
+                        [](DeepLearningTask& t, std::int64_t step, double, double) {
+                          if (step == 21) t.cancel();
+                        },
+                    .on_epoch = {}});
+    EXPECT_TRUE(run(task).cancelled);
+  }
+  DeepLearningTask task = checkpointed();
+  EXPECT_EQ(run(task).weights_sha256, want.weights_sha256);
+}
+
+TEST_F(CudaTraining, AnOverflowIsSkippedAndTheScaleFalls) {
+  DeepLearningTask task = task_of({});
+  task.set("loss_scale", "1e9");
+  const TrainingResult result = run(task);
+  EXPECT_GT(result.history[0].skipped_steps, 0);
+  EXPECT_LT(result.history[0].skipped_steps, 16);
+  EXPECT_TRUE(std::isfinite(result.history.back().val_loss));
+  EXPECT_LT(task.fetch("loss_scale").values<float>()[0], 1e9f);
+}
+
+TEST_F(CudaTraining, EvaluatesAndPredictsWithItsWeights) {
+  const toy::Quiet quiet;
+  DeepLearningTask task = task_of({.amp = "off"});
+  const TrainingResult result = run(task);
+  const EvalResult eval = task.evaluate();
+  EXPECT_EQ(eval.top1, result.history.back().top1);
+  const Tensor batch = Tensor::uniform({7, kSide, kSide, 1}, -1, 1, 5);
+  const Tensor gpu = task.predict(batch);
+  const test::TempFolder folder;
+  const std::string weights = folder.path() + "/w.safetensors";
+  task.save_weights(weights);
+  DeepLearningTask cpu = task_of({.gpu = false, .amp = "off"});
+  cpu.load_weights(weights).compile(CompileInfo::NONE);
+  const Tensor want = cpu.predict(batch);
+  ASSERT_EQ(gpu.type(), want.type());
+  for (std::int64_t i = 0; i < gpu.num_elements(); ++i)
+    EXPECT_NEAR(gpu.data<float>()[i], want.data<float>()[i], 1e-4f);
+}
+
+TEST_F(CudaTraining, ProfileNamesEveryOpAndChangesNothing) {
+  DeepLearningTask task = task_of({.epochs = 1});
+  {
+    const toy::Quiet quiet;
+    task.compile(CompileInfo::NONE);
+  }
+  const std::vector<OpTime> ops = task.profile();
+  EXPECT_GT(ops.size(), 5u);
+  for (const OpTime& op : ops) EXPECT_GT(op.seconds, 0) << op.op;
+  const toy::Quiet quiet;
+  EXPECT_EQ(task.run().weights_sha256, run({.epochs = 1}).weights_sha256);
+}
+
+}  // namespace
+}  // namespace tr
