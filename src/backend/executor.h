@@ -49,6 +49,14 @@ class Executor {
   virtual void bind_input(const std::string& field, const void* data) = 0;
   /// Runs the whole step of a variant. @throws DeviceError  naming the node that failed.
   virtual void run(int variant) = 0;
+  /// Number of the last launch that took inputs, and a wait until it has taken them over: only then
+  /// may the memory that was bound change. The CPU's launches have ended when run() returns.
+  virtual std::int64_t last_launch() const { return 0; }
+  virtual void wait_inputs(std::int64_t /*launch*/) {}
+  /// Tells that inputs will be bound within this memory, so that it can be pinned; it must be let
+  /// go before it is freed.
+  virtual void pin(std::span<const std::byte> /*memory*/) {}
+  virtual void unpin(std::span<const std::byte> /*memory*/) {}
   /// Waits for all that was launched. @throws DeviceError  if some of it failed.
   virtual void synchronize() = 0;
   /// Runs one sub-graph of it, for debugging and timing.

@@ -233,6 +233,8 @@ const Batch* Loader::next() {
   return m.describe(m.taken++);
 }
 
+std::span<const std::byte> Loader::slot_memory() const { return impl_->station.memory(); }
+
 void Loader::release(const Batch& batch) {
   Impl& m = *impl_;
   TR_CHECK(m.released < m.taken && batch.slot == m.station.slot_of(m.released),

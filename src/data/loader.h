@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,9 @@ class Loader {
   const Batch* next();
   /// Gives the slot back. Batches are released in the order of next().
   void release(const Batch& batch);
+
+  /// Memory of all slots, for as long as the loader lives: a device may want it pinned.
+  std::span<const std::byte> slot_memory() const;
 
   LoaderStats stats();
   std::int64_t num_steps(Split split) const;  // optimizer steps of one phase

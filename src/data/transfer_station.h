@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "device/arena.h"
@@ -29,6 +30,9 @@ class TransferStation {
     return arena_->base() + std::size_t(slot_of(batch)) * stride_;
   }
   std::int64_t memory_bytes() const { return arena_->num_bytes(); }
+  std::span<const std::byte> memory() const {
+    return {arena_->base(), std::size_t(arena_->num_bytes())};
+  }
 
   /// Until batch k may be written. False: the station was stopped.
   bool wait_writable(std::int64_t batch);

@@ -22,6 +22,7 @@ namespace {
 
 using Fields = std::map<std::string, TensorType>;
 
+constexpr int kDeviceSlots = 12;  // of the loader
 constexpr int kTableRows = 1024;  // of the step tables
 
 DType image_dtype(const Config& config) {
@@ -154,6 +155,8 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
                 .global_batch = eval_batch,
                 .cache_processed = settings.cpvs};
   loader.image_dtype = image_dtype(config);
+  // Some batches are on their way to a device while others are filled.
+  if (device.kind != DeviceKind::CPU) loader.num_slots = kDeviceSlots;
   loader.seed = config.global.values().seed;
   const int workers = settings.load_workers + settings.preprocess_workers;
   loader.num_workers = workers == 0 ? 0 : std::max(1, workers / batches.world_size);

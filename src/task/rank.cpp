@@ -23,6 +23,7 @@ void Totals::add(const Totals& other) {
 
 namespace {
 
+constexpr int kBatchesInFlight = 2;      // bound and perhaps not yet copied
 constexpr std::int64_t kMaxSteps = 512;  // launched at once; half of the tables' rows
 
 std::optional<data::Sampler> sampler_of(const data::LoaderConfig& loader, data::Split split) {
@@ -77,7 +78,7 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   if (run.data_on_device) held_ = std::make_unique<HeldData>(run, *executor_);
 }
 
-Rank::~Rank() = default;
+Rank::~Rank() { close_stream(); }
 
 void Rank::open_stream(std::int64_t phase, std::int64_t step) {
   sync_rows();
@@ -90,9 +91,13 @@ void Rank::open_stream(std::int64_t phase, std::int64_t step) {
                                                : std::nullopt;
       },
       phase, step);
+  executor_->pin(loader_->slot_memory());
 }
 
-void Rank::close_stream() { loader_.reset(); }
+void Rank::close_stream() {
+  if (loader_) executor_->unpin(loader_->slot_memory());
+  loader_.reset();
+}
 
 void Rank::sync_rows() {
   row_ = counter(counters_, kCounterRow);
@@ -225,15 +230,24 @@ void Rank::launch_held(data::Split split, std::int64_t epoch) {
   }
 }
 
+/// A batch goes back to the loader when the device has taken it over: some launches later, if it
+/// can.
 void Rank::launch_loaded(data::Split split, data::Loader& loader) {
+  const auto release_first = [&] {
+    executor_->wait_inputs(bound_.front().launch);
+    loader.release(*bound_.front().batch);
+    bound_.erase(bound_.begin());
+  };
   for (const MicroBatch& planned : planned_) {
     const data::Batch* batch = loader.next();
     TR_ASSERT(batch && batch->phase.split == split && batch->micro == planned.micro &&
               batch->size == planned.share.size);
     bind(*batch);
     executor_->run(variant_of(split, planned));
-    loader.release(*batch);
+    bound_.push_back({batch, executor_->last_launch()});
+    if (int(bound_.size()) > kBatchesInFlight) release_first();
   }
+  while (!bound_.empty()) release_first();
 }
 
 std::int64_t Rank::max_steps() const {
@@ -291,7 +305,7 @@ std::span<const Totals> Rank::eval_steps(const StepRange& steps, data::Loader* l
 data::LoaderStats Rank::loader_stats() { return loader_ ? loader_->stats() : data::LoaderStats{}; }
 
 void Rank::abandon() {
-  loader_.reset();
+  close_stream();
   communicator_.reset();
 }
 

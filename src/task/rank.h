@@ -138,6 +138,11 @@ class Rank {
   std::size_t columns_ = 0;  // of step_floats
   std::optional<data::Sampler> train_sampler_, val_sampler_;
   std::unique_ptr<HeldData> held_;  // null: the loader feeds
+  struct BoundBatch {
+    const data::Batch* batch;
+    std::int64_t launch;
+  };
+  std::vector<BoundBatch> bound_;  // oldest first
   // Of the steps that run; kept so that they are allocated once.
   std::vector<MicroBatch> planned_;
   std::vector<float> floats_;

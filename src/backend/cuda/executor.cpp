@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "backend/prepared_graph.h"
 #include "core/check.h"
 #include "core/format.h"
+#include "core/human.h"
+#include "core/log.h"
 #include "device/single_communicator.h"
 
 namespace tr::cuda {
@@ -61,7 +64,6 @@ class CudaExecutor final : public Executor {
     Step& step = step_of(variant);
     enter();
     copy_inputs(step);
-    ++launched_;
     if (profiling_) {
       run_profiled(step);
     } else {
@@ -77,6 +79,27 @@ class CudaExecutor final : public Executor {
     copy_inputs(*steps_.at(std::size_t(entry.lowered)));
     for (const auto& [first, last] : entry.runs)
       steps_.at(std::size_t(entry.lowered))->prepared->run(first, last);
+  }
+
+  std::int64_t last_launch() const override { return launched_; }
+  void wait_inputs(std::int64_t launch) override {
+    TR_ASSERT(launched_ - launch < kTickets);
+    TR_CUDA(cudaEventSynchronize(tickets_[std::size_t(launch % kTickets)].handle));
+  }
+  void pin(std::span<const std::byte> memory) override {
+    enter();
+    void* address = const_cast<std::byte*>(memory.data());
+    const cudaError_t status = cudaHostRegister(address, memory.size(), cudaHostRegisterDefault);
+    if (status == cudaSuccess) return;
+    cudaGetLastError();
+    log_warning("GPU {}: {} of batches are not pinned ({}): their copies are slower", device_,
+                format_bytes(std::int64_t(memory.size())), cudaGetErrorString(status));
+  }
+  void unpin(std::span<const std::byte> memory) override {
+    enter();
+    synchronize();
+    cudaHostUnregister(const_cast<std::byte*>(memory.data()));
+    cudaGetLastError();  // where it could not be pinned there is nothing to undo
   }
 
   void synchronize() override {
@@ -164,7 +187,8 @@ class CudaExecutor final : public Executor {
     return *steps_.at(std::size_t(compiled_.atlas.whole(variant)));
   }
 
-  /// Pageable memory is taken over before the call returns; pinned memory when the copy is reached.
+  /// Pageable memory is taken over before the call returns; pinned memory when the copy is done,
+  /// which the ticket tells.
   void copy_inputs(const Step& step) {
     for (const Input& input : step.inputs) {
       const auto bound = bound_.find(input.field);
@@ -173,6 +197,8 @@ class CudaExecutor final : public Executor {
       TR_CUDA(cudaMemcpyAsync(arena_->base() + input.place, bound->second, std::size_t(input.bytes),
                               cudaMemcpyHostToDevice, stream_->handle));
     }
+    ++launched_;
+    TR_CUDA(cudaEventRecord(tickets_[std::size_t(launched_ % kTickets)].handle, stream_->handle));
   }
 
   void capture(Step& step) {
@@ -241,6 +267,8 @@ class CudaExecutor final : public Executor {
   std::vector<std::unique_ptr<Step>> steps_;  // by lowered graph
   std::map<std::string, std::int64_t, std::less<>> places_;
   std::map<std::string, const void*, std::less<>> bound_;  // host memory, by field
+  static constexpr std::int64_t kTickets = 32;  // launches whose inputs can be waited for
+  std::array<Event, kTickets> tickets_;
   std::vector<std::unique_ptr<HeldSplit>> held_;
   std::int64_t launched_ = 0;
   bool profiling_ = false;
