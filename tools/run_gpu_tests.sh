@@ -9,7 +9,10 @@ build=build/release
 
 stop() { printf '\nmake test-gpu: %s\n' "$1" >&2; exit 1; }
 
-cmake --preset release -DTR_CUDA=ON >/dev/null || stop "cmake --preset release -DTR_CUDA=ON failed"
+# AUTO as in every other target: a refusal must not stay behind in the build folder.
+cmake --preset release -DTR_CUDA=AUTO >/dev/null || stop "cmake --preset release failed"
+grep -q '^CMAKE_CUDA_COMPILER:' "$build/CMakeCache.txt" ||
+  stop "there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda, so there is no CUDA backend to test"
 cmake --build --preset release -j "$jobs" || stop "the build failed"
 no_gpu=$("$build/bin/renaissance" info --json - | python3 -c 'import json, sys; print(json.load(sys.stdin)["cuda"]["no_gpu"])') ||
   stop "renaissance info failed"

@@ -11,7 +11,8 @@ namespace tr {
 namespace {
 
 constexpr const char* kUseTheCpu =
-    "call use_cpu(), or run the program with TR_OVERRIDE=\"device=cpu\"";
+    "at a shell say --device cpu; in a program call use_cpu(), or run it with "
+    "TR_OVERRIDE=\"device=cpu\"";
 
 /// Why this build and machine have no GPU to compute on.
 std::string why_no_gpu(const DeviceBackend* backend) {

@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   CLI::App app("Trains neural networks from a static description.", "renaissance");
   app.footer(kFooter);
+  app.set_version_flag("--version", "renaissance " TR_VERSION);
   app.require_subcommand(1);
   int exit_code = kOk;
   add_train(app, exit_code);

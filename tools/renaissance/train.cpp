@@ -155,7 +155,8 @@ void add_train(CLI::App& app, int& exit_code) {
   command
       ->add_option("--epochs", args->epochs,
                    "passes over the training set; a recipe's default is 10")
-      ->type_name("INT");
+      ->type_name("INT")
+      ->take_last();
   command->add_option("--seed", args->seed, "of every draw (default 0)")->type_name("UINT");
   command
       ->add_option("--workers", args->workers,

@@ -35,6 +35,7 @@ class CudaExecutor final : public Executor {
   CudaExecutor(const CompileResult& compiled, const ExecutorOptions& options)
       : compiled_(compiled), device_(options.device_index) {
     TR_CUDA(cudaSetDevice(device_));
+    check_architecture();
     stream_ = std::make_unique<Stream>();
     arena_ = make_device_arena(compiled.memory.peak_bytes());
     LaunchContext context;
@@ -177,6 +178,20 @@ class CudaExecutor final : public Executor {
  private:
   /// CUDA's current device belongs to the thread, and several executors may share one.
   void enter() const { TR_CUDA(cudaSetDevice(device_)); }
+
+  /// Code for newer GPUs is made from that of the oldest compiled for; there is none for older
+  /// ones.
+  void check_architecture() const {
+    int major = 0, minor = 0;
+    TR_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_));
+    TR_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_));
+    if (10 * major + minor >= TR_CUDA_OLDEST) return;
+    throw_as<Unsupported>(
+        "GPU {} has compute capability {}.{}, this build has code for {}.{} and newer; configure "
+        "it "
+        "with -DTR_CUDA_ARCHITECTURES={}{}",
+        device_, major, minor, TR_CUDA_OLDEST / 10, TR_CUDA_OLDEST % 10, major, minor);
+  }
 
   void check_variant(int variant) const {
     TR_CHECK(variant >= 0 && std::size_t(variant) < compiled_.atlas.num_variants(),

@@ -63,11 +63,12 @@ TEST(ResolveDevice, WithoutAGpuTheCpuIsAnnouncedWithTheReason) {
 
 TEST(ResolveDevice, AMissingGpuIsAnErrorWithARemedy) {
   EXPECT_TRUE(throws<Unsupported>([] { resolve("cuda", machine_with(0)); },
-                                  "device cuda is asked for, but there is no NVIDIA driver; call "
-                                  "use_cpu(), or run the program with TR_OVERRIDE"));
-  EXPECT_TRUE(
-      throws<Unsupported>([] { resolve_device(DeviceSetting::parse("cuda:1"), nullptr); },
-                          "device cuda:1 is asked for, but this build has no CUDA backend; call"));
+                                  "device cuda is asked for, but there is no NVIDIA driver; at a "
+                                  "shell say --device cpu; in a program call use_cpu(), or run it "
+                                  "with TR_OVERRIDE"));
+  EXPECT_TRUE(throws<Unsupported>(
+      [] { resolve_device(DeviceSetting::parse("cuda:1"), nullptr); },
+      "device cuda:1 is asked for, but this build has no CUDA backend; at a shell"));
 }
 
 TEST(ResolveDevice, TheOnlyGpuIsTakenAndAnnouncedIfNobodyAsked) {
@@ -119,7 +120,7 @@ TEST(ResolveDevice, RanksOnAGpuAreRefusedByCompile) {
   EXPECT_TRUE(throws<Unsupported>(
       [&] { task.compile(CompileInfo::NONE); },
       "cpu_ranks is 2 and the run would compute on GPU 0: ranks as threads exist on the CPU only; "
-      "call use_cpu()"));
+      "at a shell say --device cpu; in a program call use_cpu()"));
   session.global.use_cpu();
   toy::make_task(session, toy::make_data(), 1).compile(CompileInfo::NONE);
 }
