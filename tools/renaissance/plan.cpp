@@ -3,6 +3,7 @@
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
+#include "backend/executor.h"
 #include "command.h"
 #include "core/check.h"
 #include "core/format.h"
@@ -27,7 +28,18 @@ struct PlanArgs {
 
 std::string model_list() { return fmt::format("{}", fmt::join(zoo::model_names(), ", ")); }
 
-/// A training step and a validation step of `batch` samples: the image models with SGD and
+/// Some op of the model has no kernel in this build: what workspace it will take is not known yet.
+bool lacks_kernels(const zoo::Model& model, const CompileRequest& request,
+                   const KernelOracle& kernels) {
+  try {
+    check_kernels_exist(expand(model.blueprint, request.sample_fields), kernels);
+    return false;
+  } catch (const Unsupported&) {
+    return true;
+  }
+}
+
+/// A training, a validation and a prediction step of `batch` samples: the image models with SGD and
 /// momentum, the article's network with AdamW.
 CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::int64_t batch) {
   CompileRequest request;
@@ -40,7 +52,7 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
                                          : Optimizer(SGD().momentum(0.9).weight_decay(1e-4)));
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
-  for (const Mode mode : {Mode::TRAIN, Mode::EVAL}) {
+  for (const Mode mode : {Mode::TRAIN, Mode::EVAL, Mode::PREDICT}) {
     VariantKey key{.mode = mode, .batch = batch};
     key.name = fmt::format("{}_base", name_of(mode));
     key.fields["image"] = {model.input.prepend(batch),
@@ -48,8 +60,11 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
     key.fields["label"] = {Shape{batch}, DType::INT32};
     request.variants.push_back(std::move(key));
   }
-  return compile(request,
-                 PlanningOracle(args.device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA));
+  const DeviceKind device = args.device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA;
+  TuningTable tuning;
+  const auto kernels = make_kernel_oracle(device, tuning);
+  if (lacks_kernels(model, request, *kernels)) return compile(request, PlanningOracle(device));
+  return compile(request, *kernels);
 }
 
 std::int64_t integer(const char* option, const std::string& text) {

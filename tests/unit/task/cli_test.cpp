@@ -248,6 +248,9 @@ TEST_F(Cli, TrainsPredictsAndResumes) {
                           "peak_bytes", "tuning_sha256"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
+  const Outcome plan = run("plan mnist-mlp --batch 2000 --dtype fp32 --device cpu --json -");
+  EXPECT_EQ(nlohmann::json::parse(plan.out).at("peak_bytes"), json.at("peak_bytes"))
+      << "what plan says is what train takes";
   const Outcome again = run(common + "--resume --json " + folder_.path("again.json"));
   ASSERT_EQ(again.code, 0) << again.err;
   const auto resumed = nlohmann::json::parse(read_text(folder_.path("again.json")));
