@@ -51,10 +51,10 @@ class CpuExecutor final : public Executor {
     return found->second;
   }
   void read(std::int64_t place, void* to, std::int64_t bytes) override {
-    std::memcpy(to, arena_->base() + place, std::size_t(bytes));
+    if (bytes > 0) std::memcpy(to, arena_->base() + place, std::size_t(bytes));
   }
   void write(std::int64_t place, const void* from, std::int64_t bytes) override {
-    std::memcpy(arena_->base() + place, from, std::size_t(bytes));
+    if (bytes > 0) std::memcpy(arena_->base() + place, from, std::size_t(bytes));
   }
 
   Tensor fetch(int variant, const std::string& name) override {
