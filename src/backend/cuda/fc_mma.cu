@@ -3,6 +3,7 @@
 // or the activation's derivative in its epilogue. Made for small products, where the launch and the
 // way of the operands to the multiprocessors take the time: a tile is small, so that a batch of
 // some hundred samples fills the card.
+#include <limits>
 #include <vector>
 
 #include "backend/cuda/dispatch.h"
@@ -27,7 +28,7 @@ struct Epilogue {
 };
 
 /// Calls f(functor) for entry `number` of the functor table: one uniform branch a thread.
-template <int kIndex = 0, typename... Functors, typename F>
+template <typename... Functors, typename F>
 __device__ void visit(functors::List<Functors...>, int number, float alpha, F&& f) {
   int index = 0;
   (void)((index++ == number ? (f(functors::make<Functors>(alpha)), true) : false) || ...);
@@ -135,14 +136,18 @@ Epilogue epilogue_of(const Attrs& attrs) {
 
 /// [rows, K] W [O, K] -> [rows, O], or backward [rows, O] W [O, K] -> [rows, K].
 struct Sizes {
-  int m = 0, n = 0, k = 0;
+  std::int64_t m = 0, n = 0, k = 0;
+
+  std::int64_t tiles() const {
+    return ceil_div<std::int64_t>(m, Shape64x32::kM) * ceil_div<std::int64_t>(n, Shape64x32::kN);
+  }
 };
 template <bool kBackward>
 Sizes sizes_of(std::span<const TensorType> in) {
   const std::int64_t length = in[0].shape.back();
   const std::int64_t rows = length == 0 ? 0 : in[0].shape.num_elements() / length;
   const std::int64_t o = in[1].shape[0], k = in[1].shape[1];
-  return {int(rows), int(kBackward ? k : o), int(kBackward ? o : k)};
+  return {rows, kBackward ? k : o, kBackward ? o : k};
 }
 
 template <typename T, typename Shape, bool kBackward>
@@ -162,9 +167,9 @@ class FcMma final : public PreparedKernel {
     Product product{};
     product.a = {args.in<T>(0), sizes_.k};
     product.b = {args.in<T>(1), kBackward ? sizes_.n : sizes_.k};
-    product.num_m = sizes_.m;
-    product.num_n = sizes_.n;
-    product.num_k = sizes_.k;
+    product.num_m = int(sizes_.m);
+    product.num_n = int(sizes_.n);
+    product.num_k = int(sizes_.k);
     product.aligned_a = sizes_.k % mma::kChunk == 0 && aligned_to(16, args.in<T>(0));
     product.aligned_b = product.b.ld % mma::kChunk == 0 && aligned_to(16, args.in<T>(1));
     Epilogue epilogue = epilogue_;
@@ -176,8 +181,8 @@ class FcMma final : public PreparedKernel {
       }
     }
     LaunchShape shape;
-    shape.grid.x = unsigned(ceil_div(sizes_.n, Shape::kN));
-    shape.grid.y = unsigned(ceil_div(sizes_.m, Shape::kM));
+    shape.grid.x = unsigned(ceil_div<std::int64_t>(sizes_.n, Shape::kN));
+    shape.grid.y = unsigned(ceil_div<std::int64_t>(sizes_.m, Shape::kM));
     shape.block.x = Shape::kThreads;
     shape.shared_bytes = Product::kSharedBytes;
     launch(args, shape, fc_kernel<T, Shape, kBackward>, product, epilogue, args.out<T>(0));
@@ -216,9 +221,10 @@ std::string refuse(const KernelQuery& query) {
     return "there is no functor of activation '" + activation + "'";
   }
   const Sizes sizes = sizes_of<kBackward>(query.in);
-  const std::int64_t tiles =
-      std::int64_t(ceil_div(sizes.m, Shape64x32::kM)) * ceil_div(sizes.n, Shape64x32::kN);
-  if (tiles > kMaxTiles) return "there are more than 528 tiles of 64 x 32: the library is faster";
+  if (sizes.k > std::numeric_limits<int>::max() / 2) return "the sums have 2^30 terms or more";
+  if (sizes.tiles() > kMaxTiles) {
+    return "there are more than 528 tiles of 64 x 32: the library is faster";
+  }
   return "";
 }
 
