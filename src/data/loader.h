@@ -44,6 +44,8 @@ struct LoaderConfig {
   int num_slots = 3;    // R of the TransferStation, >= 2
   int rank = 0, world_size = 1;
   bool full_memory = false;  // FULLY: the whole set is read into memory first
+
+  const SplitConfig& of(Split split) const { return split == Split::TRAIN ? train : val; }
 };
 
 /// One micro-batch as it lies in a slot. Valid until release().

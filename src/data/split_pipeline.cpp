@@ -32,7 +32,10 @@ void convert_floats(const float* src, std::size_t count, DType dtype, std::byte*
   }
 }
 
-SamplerConfig sampler_config(const SplitConfig& config, const LoaderConfig& loader, Split split) {
+}  // namespace
+
+SamplerConfig sampler_config(const LoaderConfig& loader, Split split) {
+  const SplitConfig& config = loader.of(split);
   return {.num_samples = config.dataset->num_samples(),
           .batch_size = config.batch_size,
           .global_batch = config.global_batch,
@@ -43,8 +46,6 @@ SamplerConfig sampler_config(const SplitConfig& config, const LoaderConfig& load
           .seed = loader.seed,
           .split = std::uint64_t(split)};
 }
-
-}  // namespace
 
 SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const LoaderConfig& loader,
                              Split split)
@@ -58,7 +59,7 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
            "{} data: processed samples can be kept (using_cpvs) for deterministic transforms only, "
            "the chain is {}",
            who_, config.transforms.str());
-  sampler_.emplace(sampler_config(config, loader, split));
+  sampler_.emplace(sampler_config(loader, split));
   plan_fields(loader);
   if (config.cache_processed) {
     cache_ = std::make_unique<Cache>(std::size_t(config.dataset->num_samples()), sample_bytes_);

@@ -42,6 +42,9 @@ struct WorkProgress {
   std::int64_t row = -1;
 };
 
+/// Which samples a loader's rank takes of a split, which must have a set.
+SamplerConfig sampler_config(const LoaderConfig& loader, Split split);
+
 /// Way of one split's samples into a slot: read, transform, normalise, or copy from the cache
 /// (CPVS). Shared by all workers.
 class SplitPipeline {

@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "core/log.h"
-#include "data/sampler.h"
+#include "data/split_pipeline.h"
 #include "graph/step_tables.h"
 #include "task/sample_check.h"
 #include "task/trainer.h"
@@ -126,21 +126,17 @@ void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& b
 }
 
 std::string Trainer::bad_input(const StepPlace& place) {
-  const bool training = place.phase.split == data::Split::TRAIN;
   SampleCheck check(run_, place.phase.split);
   if (!check.has_floating()) return "";
   const data::LoaderConfig loader = run_.loader_config(0);
-  const data::SplitConfig& split = training ? loader.train : loader.val;
   // The step as a whole: which rank and micro-batch takes a sample does not matter here.
-  const data::Sampler sampler({.num_samples = split.dataset->num_samples(),
-                               .batch_size = split.global_batch,
-                               .global_batch = split.global_batch,
-                               .shuffle = split.shuffle,
-                               .drop_last = split.drop_last,
-                               .seed = loader.seed,
-                               .split = training ? 0u : 1u});
+  data::SamplerConfig config = data::sampler_config(loader, place.phase.split);
+  config.batch_size = config.global_batch;
+  config.rank = 0;
+  config.world_size = 1;
+  const data::Sampler sampler(config);
   const Permutation order = sampler.order(place.phase.epoch);
-  const std::int64_t first = place.step * split.global_batch;
+  const std::int64_t first = place.step * config.global_batch;
   for (std::int64_t i = 0; i < sampler.step_size(place.step); ++i) {
     std::string fault = check.not_finite(sampler.sample_at(order, first + i));
     if (!fault.empty()) return fault;

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::int64_t kMostOfMemory = 4;  // the sets take at most a quarter of the device's
 
-const data::SplitConfig& config_of(const data::LoaderConfig& loader, data::Split split) {
-  return split == data::Split::TRAIN ? loader.train : loader.val;
-}
-
 /// How the field "image" becomes the network's input; none if it is stored as it is fed.
 std::optional<pixel::Program> image_program(const data::SplitConfig& split, DType dtype) {
   for (const Field& field : split.dataset->fields()) {
@@ -75,7 +71,7 @@ HeldData::HeldData(const CompiledRun& run, Executor& executor) : executor_(execu
 
 void HeldData::hold(const CompiledRun& run, data::Split split) {
   const data::LoaderConfig loader = run.loader_config(0);
-  const data::SplitConfig& config = config_of(loader, split);
+  const data::SplitConfig& config = loader.of(split);
   const bool training = split == data::Split::TRAIN;
   const data::ResidentSet set(*config.dataset, loader.image_dtype);
   const std::optional<pixel::Program> program = image_program(config, loader.image_dtype);

@@ -9,6 +9,7 @@
 
 #include "algo/schedule.h"
 #include "core/check.h"
+#include "data/split_pipeline.h"
 #include "graph/step_tables.h"
 #include "task/sample_check.h"
 
@@ -27,18 +28,8 @@ constexpr int kBatchesInFlight = 2;      // bound and perhaps not yet copied
 constexpr std::int64_t kMaxSteps = 512;  // launched at once; half of the tables' rows
 
 std::optional<data::Sampler> sampler_of(const data::LoaderConfig& loader, data::Split split) {
-  const bool training = split == data::Split::TRAIN;
-  const data::SplitConfig& config = training ? loader.train : loader.val;
-  if (!config.dataset) return std::nullopt;
-  return data::Sampler({.num_samples = config.dataset->num_samples(),
-                        .batch_size = config.batch_size,
-                        .global_batch = config.global_batch,
-                        .rank = loader.rank,
-                        .world_size = loader.world_size,
-                        .shuffle = config.shuffle,
-                        .drop_last = config.drop_last,
-                        .seed = loader.seed,
-                        .split = training ? 0u : 1u});
+  if (!loader.of(split).dataset) return std::nullopt;
+  return data::Sampler(data::sampler_config(loader, split));
 }
 
 }  // namespace
@@ -233,6 +224,7 @@ void Rank::launch_held(data::Split split, std::int64_t epoch) {
 /// A batch goes back to the loader when the device has taken it over: some launches later, if it
 /// can.
 void Rank::launch_loaded(data::Split split, data::Loader& loader) {
+  bound_.clear();  // a launch that failed may have left some of a loader that is gone
   const auto release_first = [&] {
     executor_->wait_inputs(bound_.front().launch);
     loader.release(*bound_.front().batch);

@@ -206,14 +206,14 @@ std::optional<StepOutcome> Trainer::run_steps() {
 /// kLaunchSeconds, so that signals and the progress line wait no longer than that.
 void Trainer::run_steps_alone(Rank& rank) {
   constexpr double kLaunchSeconds = 0.2;
-  constexpr std::int64_t kFirstLaunch = 10;  // steps, before their time is known
   while (progress_.step < run_.train_steps && !stop_requested()) {
     const std::int64_t count = std::min(steps_until_pause(rank), steps_a_launch_);
     const Stopwatch watch;
     const std::span<const StepOutcome> outcomes =
         rank.train_steps({epoch_index(), progress_.step, count}, false);
     const double a_step = watch.seconds() / double(count);
-    steps_a_launch_ = std::max(kFirstLaunch, std::int64_t(kLaunchSeconds / std::max(a_step, 1e-9)));
+    steps_a_launch_ =
+        std::max<std::int64_t>(1, std::int64_t(kLaunchSeconds / std::max(a_step, 1e-9)));
     for (const StepOutcome& outcome : outcomes) {
       after_step(progress_.step, outcome);
       if (is_suspect(outcome)) judge_skipped_step(outcome);
@@ -291,7 +291,8 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
     }
     for (std::int64_t step = 0; step < run_.val_steps;) {
       if (!own_loader && stop_requested()) break;
-      const std::int64_t count = std::min(rank.max_steps(), run_.val_steps - step);
+      const std::int64_t count =
+          std::min({rank.max_steps(), steps_a_launch_, run_.val_steps - step});
       for (const Totals& part : rank.eval_steps({0, step, count}, own.get())) {
         parts[std::size_t(rank.index())].add(part);
         std::int64_t& bad = bad_steps[std::size_t(rank.index())];

@@ -94,7 +94,8 @@ class Trainer {
   bool broken_ = false;       // a run ended with an error: the ranks' state is not to be trusted
   bool interrupted_ = false;  // by cancel() or a signal
   bool in_on_step_ = false;   // the other ranks go on while a callback runs
-  std::int64_t steps_a_launch_ = 10;  // what the device does in a fraction of a second
+  std::int64_t steps_a_launch_ =
+      10;  // what the device does in a fraction of a second; a guess at first
 
   // Only while run() lasts.
   DeepLearningTask* task_ = nullptr;

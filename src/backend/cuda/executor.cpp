@@ -96,11 +96,13 @@ class CudaExecutor final : public Executor {
     log_warning("GPU {}: {} of batches are not pinned ({}): their copies are slower", device_,
                 format_bytes(std::int64_t(memory.size())), cudaGetErrorString(status));
   }
+  /// Throws nothing: it runs while an error is on its way, and tells nothing that the next call
+  /// would not. Memory that could not be pinned is no fault either.
   void unpin(std::span<const std::byte> memory) override {
-    enter();
-    synchronize();
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_->handle);
     cudaHostUnregister(const_cast<std::byte*>(memory.data()));
-    cudaGetLastError();  // where it could not be pinned there is nothing to undo
+    cudaGetLastError();
   }
 
   void synchronize() override {
@@ -132,8 +134,10 @@ class CudaExecutor final : public Executor {
       const LoweredTensor& tensor = graph.tensors[id];
       if (tensor.name != name) continue;
       enter();
-      copy_inputs(step_of(variant));
-      if (!is_persistent(tensor.role)) prepared.run_for(TensorId(id));
+      if (!is_persistent(tensor.role)) {
+        copy_inputs(step_of(variant));
+        prepared.run_for(TensorId(id));
+      }
       Tensor result(tensor.type.shape, tensor.type.dtype);
       copy(result.raw(), prepared.address(TensorId(id)), std::int64_t(result.num_bytes()),
            cudaMemcpyDeviceToHost);
@@ -188,8 +192,7 @@ class CudaExecutor final : public Executor {
     if (10 * major + minor >= TR_CUDA_OLDEST) return;
     throw_as<Unsupported>(
         "GPU {} has compute capability {}.{}, this build has code for {}.{} and newer; configure "
-        "it "
-        "with -DTR_CUDA_ARCHITECTURES={}{}",
+        "it with -DTR_CUDA_ARCHITECTURES={}{}",
         device_, major, minor, TR_CUDA_OLDEST / 10, TR_CUDA_OLDEST % 10, major, minor);
   }
 
