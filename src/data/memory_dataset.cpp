@@ -80,6 +80,15 @@ std::vector<std::string> label_faults(const std::string& who, const Tensor& labe
 
 namespace tr {
 
+void Dataset::read_encoded(std::int64_t, EncodedPicture&, std::span<std::byte* const>) const {
+  throw_as<InternalError>(
+      "dataset {}: it says that its image is encoded, but has no read_encoded()", name());
+}
+
+std::string Dataset::sample_name(std::int64_t id) const {
+  return fmt::format("sample {} of {}", id, name());
+}
+
 std::shared_ptr<const Dataset> make_tensor_dataset(std::vector<NamedTensor> fields,
                                                    int num_classes) {
   for (const NamedTensor& field : fields) {

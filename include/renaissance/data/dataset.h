@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,20 @@ namespace tr {
 
 /// A named part of a sample. Images are UINT8 [H, W, C]; labels INT32 [].
 struct Field {
-  std::string name;            // "image", "label", "soft_label", "target" ...
-  TensorType type;             // of one sample
+  std::string name;  // "image", "label", "soft_label", "target" ...
+  TensorType type;   // of one sample
+  /// The image is a picture file (JPEG, PNG) that brings its own size: `type` is UINT8 [0, 0, C], C
+  /// the channels that are wanted, and the bytes come from read_encoded().
+  bool encoded = false;
 };
 
-/// A finite set of samples. read() is called from several threads at once.
+/// A picture file as it was read, in a buffer that is used again and again.
+struct EncodedPicture {
+  std::vector<std::byte> bytes;
+  std::stop_token stop;  // nobody waits for the picture any more
+};
+
+/// A finite set of samples. Its functions are called from several threads at once.
 class TR_API Dataset {
  public:
   virtual ~Dataset() = default;
@@ -29,6 +39,17 @@ class TR_API Dataset {
   /// Writes the fields of sample `id` to `out[i]` (bytes of fields()[i].type).
   /// @throws DataError  naming the sample and what is wrong with it.
   virtual void read(std::int64_t id, std::span<std::byte* const> out) const = 0;
+  /// The same of a set whose image is encoded: the file goes to `picture`, the other fields to
+  /// `out` (the image's pointer is not looked at, there and in read()).
+  /// @throws DataError  naming the file: it is missing, cut, or its disk fails or does not answer.
+  virtual void read_encoded(std::int64_t id, EncodedPicture& picture,
+                            std::span<std::byte* const> out) const;
+  /// Class of sample `id` where it is known without reading the sample; -1: it is not.
+  virtual std::int64_t known_label(std::int64_t /*id*/) const { return -1; }
+  /// How messages call sample `id`: the path of its file, or "sample 12 of mnist".
+  virtual std::string sample_name(std::int64_t id) const;
+  /// Names of the classes in the order of their numbers; empty if they have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   /// Number of classes of the field "label"; 0 if there is none.
   virtual int num_classes() const { return 0; }
   /// What the records call it: "mnist", "procedural", "memory".
