@@ -21,12 +21,24 @@ bool broadcasts_to(const Shape& small, const Shape& large) {
   return true;
 }
 
-std::vector<TensorType> infer_add(const Attrs&, Types in) {
+std::vector<TensorType> infer_broadcast(const Attrs&, Types in) {
   ops::check_floating("a", in[0]);
   ops::check_dtype("b", in[1], in[0].dtype, "that of a");
   TR_CHECK(broadcasts_to(in[1].shape, in[0].shape),
            "b has shape {}, expected {} (that of a) or axes of size 1", in[1].shape, in[0].shape);
   return {in[0]};
+}
+
+/// db is summed from products that are never stored: they are not rounded to the dtype of dy.
+std::vector<TensorId> gradient_mul(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {builder.add("mul", {dout[0], node.inputs[1]}),
+          builder.add("mul_reduce", {dout[0], node.inputs[0], node.inputs[1]})};
+}
+
+std::vector<TensorType> infer_mul_reduce(const Attrs& attrs, Types in) {
+  ops::check_same("b", in[1], in[0], "that of a");
+  infer_broadcast(attrs, std::vector<TensorType>{in[0], in[2]});
+  return {in[2]};
 }
 
 /// The rule sees no shapes: reduce_to vanishes in lowering where b has the shape of a.
@@ -57,12 +69,32 @@ std::vector<TensorId> gradient_cast(GraphBuilder& builder, const Node& node, Ids
 const OpRegistration kAdd{{.name = "add",
                            .inputs = {"a", "b"},
                            .outputs = {"y"},
-                           .infer = infer_add,
+                           .infer = infer_broadcast,
                            .gradient = gradient_add,
                            .cost = ops::cost_per_element(1),
                            .in_place = {{0, 0}, {0, 1}},
                            .elementwise = true,
                            .doc = "y = a + b; b is broadcast to a. torch.add"}};
+
+const OpRegistration kMul{{.name = "mul",
+                           .inputs = {"a", "b"},
+                           .outputs = {"y"},
+                           .infer = infer_broadcast,
+                           .gradient = gradient_mul,
+                           .cost = ops::cost_per_element(1),
+                           .in_place = {{0, 0}, {0, 1}},
+                           .elementwise = true,
+                           .doc = "y = a b; b is broadcast to a. torch.mul"}};
+
+const OpRegistration kMulReduce{
+    {.name = "mul_reduce",
+     .inputs = {"a", "b", "like"},
+     .outputs = {"y"},
+     .infer = infer_mul_reduce,
+     .cost = ops::cost_per_input_element(2),
+     .type_only_from = 2,
+     .doc = "Sum of a b over the axes along which `like` was broadcast, in fp32: the gradient of "
+            "mul for its second factor. torch.mul(a, b).sum_to_size(like)"}};
 
 const OpRegistration kReduceTo{
     {.name = "reduce_to",

@@ -12,6 +12,10 @@ BluePrint bn(float momentum, float eps, bool ends_branch, std::source_location w
                1, where);
 }
 
+BluePrint bn_frozen(float eps, std::source_location where) {
+  return layer("bn_frozen", {{"eps", double(eps)}}, 1, where);
+}
+
 namespace {
 
 using ops::Ids;
@@ -67,19 +71,42 @@ std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout
       "bn_backward", {dout[0], node.inputs[0], node.inputs[1], node.outputs[1], node.outputs[2]});
 }
 
+/// The running statistics come out as they are: the step commits the next value of every buffer.
+std::vector<TensorType> infer_frozen(const Attrs& attrs, Types in) {
+  check_inputs(attrs, in);
+  return {in[0], in[3], in[4]};
+}
+
+std::vector<TensorId> gradient_frozen(GraphBuilder& builder, const Node& node, Ids dout) {
+  const std::vector<TensorId>& in = node.inputs;
+  std::vector<TensorId> grads =
+      builder.add_op("bn_frozen_backward", {dout[0], in[0], in[1], in[3], in[4]},
+                     {{"eps", node.attrs.f64("eps")}});
+  return grads;
+}
+
 std::vector<TensorType> infer_eval(const Attrs& attrs, Types in) {
   check_inputs(attrs, in);
   return {in[0]};
 }
 
-std::vector<TensorType> infer_backward(const Attrs&, Types in) {
+std::vector<TensorType> infer_gradients(Types in, const char* mean, const char* spread) {
   ops::check_floating("dy", in[0]);
   ops::check_same("x", in[1], in[0], "that of dy");
   const TensorType channel{Shape{in[0].shape.back()}};
   ops::check_same("weight", in[2], channel, "one a channel of x");
-  ops::check_same("mean", in[3], channel, "one a channel of x");
-  ops::check_same("rstd", in[4], channel, "one a channel of x");
+  ops::check_same(mean, in[3], channel, "one a channel of x");
+  ops::check_same(spread, in[4], channel, "one a channel of x");
   return {in[0], channel, channel};
+}
+
+std::vector<TensorType> infer_backward(const Attrs&, Types in) {
+  return infer_gradients(in, "mean", "rstd");
+}
+
+std::vector<TensorType> infer_frozen_backward(const Attrs& attrs, Types in) {
+  TR_CHECK(attrs.f64("eps") > 0, "eps is {}, expected a positive number", attrs.f64("eps"));
+  return infer_gradients(in, "running_mean", "running_var");
 }
 
 const std::vector<AttrSpec> kAttrs = {
@@ -123,6 +150,32 @@ const OpRegistration kBnBackward{
      .in_place = {{0, 0}},
      .doc = "dbias = sum dy, dweight = sum dy xhat, dx = weight rstd (dy - dbias / n - "
             "xhat dweight / n) with xhat = (x - mean) rstd; sums in fp32."}};
+
+const OpRegistration kBnFrozen{
+    {.name = "bn_frozen",
+     .inputs = kInputs,
+     .outputs = {"y", "next_mean", "next_var"},
+     .attrs = kAttrs,
+     .infer = infer_frozen,
+     .gradient = gradient_frozen,
+     .cost = ops::cost_per_element(2),
+     .parameters = parameters,
+     .elementwise = true,
+     .eval_op = "bn_eval",
+     .next_buffers = {{1, 3}, {2, 4}},
+     .doc = "bn with the running statistics in training too, which stay as they are: next_* are "
+            "their copies. torch.nn.functional.batch_norm(training=False)"}};
+
+const OpRegistration kBnFrozenBackward{
+    {.name = "bn_frozen_backward",
+     .inputs = {"dy", "x", "weight", "running_mean", "running_var"},
+     .outputs = {"dx", "dweight", "dbias"},
+     .attrs = {{"eps", 1e-5, false, "added to the variance"}},
+     .infer = infer_frozen_backward,
+     .cost = ops::cost_per_element(5),
+     .in_place = {{0, 0}},
+     .doc = "dbias = sum dy, dweight = sum dy xhat, dx = weight rstd dy with xhat = (x - "
+            "running_mean) rstd, rstd = 1 / sqrt(running_var + eps); sums in fp32."}};
 
 }  // namespace
 }  // namespace tr

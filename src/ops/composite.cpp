@@ -74,6 +74,21 @@ BluePrint gap_fc(std::int64_t out_features, bool bias, Place where) {
   return seq(gap(where), flatten(where), fc(out_features, bias, where));
 }
 
+BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels,
+                         const BluePrint& activation, const BluePrint& scale_activation,
+                         Place where) {
+  const ConvOptions with_bias{.bias = true};
+  const Value x = input();
+  Value s = gap(where).named("avgpool")(x);
+  s = activation(conv(squeeze_channels, 1, 1, 0, with_bias, where).named("fc1")(s));
+  s = scale_activation(conv(channels, 1, 1, 0, with_bias, where).named("fc2")(s));
+  return model(x, mul(x, s, where));
+}
+
+BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels, Place where) {
+  return squeeze_excite(channels, squeeze_channels, relu(where), sigmoid(where), where);
+}
+
 BluePrint block(std::int64_t mid_channels, std::int64_t out_channels, BlockStyle style,
                 BlockOptions options, Place where) {
   TR_CHECK(style == RESNET_1_3_1 || style == RESNET_1_3_1_DS,

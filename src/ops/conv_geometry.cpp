@@ -79,16 +79,28 @@ PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x) {
     TR_CHECK(2 * g.padding[i] <= g.kernel[i],
              "padding is {} along {}, expected at most {} (half the kernel)", g.padding[i],
              kAxisNames[i], g.kernel[i] / 2);
-    const std::int64_t padded = size[i] + 2 * g.padding[i];
-    TR_CHECK(padded >= g.kernel[i],
-             "kernel is {} along {}, expected at most {} (x {} with padding {})", g.kernel[i],
-             kAxisNames[i], padded, x.shape, g.padding[i]);
+    // Rounding up adds a window that ends outside; where none fits inside, it is the only one.
     const std::int64_t round = attrs.flag("ceil_mode") ? g.stride[i] - 1 : 0;
+    const std::int64_t padded = size[i] + 2 * g.padding[i];
+    TR_CHECK(padded + round >= g.kernel[i],
+             "kernel is {} along {}, expected at most {} (x {} with padding {})", g.kernel[i],
+             kAxisNames[i], padded + round, x.shape, g.padding[i]);
     result[i] = (padded - g.kernel[i] + round) / g.stride[i] + 1;
     // As in PyTorch: the last window must begin inside the image or its left padding.
     if ((result[i] - 1) * g.stride[i] >= size[i] + g.padding[i]) --result[i];
   }
   g.out_height = result[0], g.out_width = result[1];
+  return g;
+}
+
+AdaptiveGeometry adaptive_geometry(const Attrs& attrs, const TensorType& x) {
+  ops::check_floating("x", x);
+  ops::check_rank("x", x, 4, "[N, H, W, C]");
+  std::int64_t size[2];
+  read_pair(attrs, "size", 1, size);
+  AdaptiveGeometry g{};
+  g.batch = x.shape[0], g.height = x.shape[1], g.width = x.shape[2], g.channels = x.shape[3];
+  g.out_height = size[0], g.out_width = size[1];
   return g;
 }
 

@@ -36,7 +36,26 @@ struct PoolGeometry {
 };
 
 /// @throws InvalidArgument  x is not [N, H, W, C], a number is out of range, padding exceeds half
-///   the kernel, or the kernel exceeds the padded image.
+///   the kernel, or the kernel exceeds the padded image (with ceil_mode: no window begins in it).
 PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x);
+
+/// Sizes of `adaptive_avgpool`, whose windows divide the image as evenly as they can.
+struct AdaptiveGeometry {
+  std::int64_t batch, height, width, channels;
+  std::int64_t out_height, out_width;
+
+  Shape x_shape() const { return {batch, height, width, channels}; }
+  Shape y_shape() const { return {batch, out_height, out_width, channels}; }
+  /// Cells [begin, end) of the `size` along one axis that window `index` of `count` averages.
+  static std::int64_t begin(std::int64_t index, std::int64_t size, std::int64_t count) {
+    return index * size / count;
+  }
+  static std::int64_t end(std::int64_t index, std::int64_t size, std::int64_t count) {
+    return ((index + 1) * size + count - 1) / count;
+  }
+};
+
+/// @throws InvalidArgument  x is not [N, H, W, C], or a number of `size` is out of range.
+AdaptiveGeometry adaptive_geometry(const Attrs& attrs, const TensorType& x);
 
 }  // namespace tr

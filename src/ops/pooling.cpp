@@ -39,6 +39,11 @@ BluePrint avgpool(Size2d kernel, std::source_location where) {
   return avgpool(kernel, kernel, 0, {}, where);
 }
 
+BluePrint adaptive_avgpool(Size2d size, std::source_location where) {
+  return layer("adaptive_avgpool", {{"size", std::vector<std::int64_t>{size.height, size.width}}},
+               1, where);
+}
+
 BluePrint gap(std::source_location where) { return layer("gap", {}, 1, where); }
 
 namespace {
@@ -78,6 +83,21 @@ std::vector<TensorId> gradient_avgpool(GraphBuilder& builder, const Node& node, 
 
 std::vector<TensorType> infer_avgpool_backward(const Attrs& attrs, Types in) {
   ops::check_shape("dy", in[0], pool_geometry(attrs, in[1]).y_shape(), "that of y");
+  ops::check_floating("dy", in[0]);
+  return {{in[1].shape, in[0].dtype}};
+}
+
+std::vector<TensorType> infer_adaptive(const Attrs& attrs, Types in) {
+  const AdaptiveGeometry g = adaptive_geometry(attrs, in[0]);
+  return {{g.y_shape(), in[0].dtype}};
+}
+
+std::vector<TensorId> gradient_adaptive(GraphBuilder& builder, const Node& node, Ids dout) {
+  return {builder.add("adaptive_avgpool_backward", {dout[0], node.inputs[0]}, node.attrs)};
+}
+
+std::vector<TensorType> infer_adaptive_backward(const Attrs& attrs, Types in) {
+  ops::check_shape("dy", in[0], adaptive_geometry(attrs, in[1]).y_shape(), "that of y");
   ops::check_floating("dy", in[0]);
   return {{in[1].shape, in[0].dtype}};
 }
@@ -157,6 +177,29 @@ const OpRegistration kAvgpoolBackward{
      .cost = ops::cost_per_element(1, 1),
      .type_only_from = 1,
      .doc = "dx sums dy / divisor over the windows that hold the cell."}};
+
+const std::vector<AttrSpec> kAdaptiveAttrs = {{"size", kOnes, true, "height, width of y"}};
+
+const OpRegistration kAdaptive{
+    {.name = "adaptive_avgpool",
+     .inputs = {"x"},
+     .outputs = {"y"},
+     .attrs = kAdaptiveAttrs,
+     .infer = infer_adaptive,
+     .gradient = gradient_adaptive,
+     .cost = ops::cost_per_input_element(1),
+     .doc = "Mean of the cells [floor(p H / P), ceil((p + 1) H / P)) for each p, along both axes, "
+            "summed in fp32. torch.nn.functional.adaptive_avg_pool2d"}};
+
+const OpRegistration kAdaptiveBackward{
+    {.name = "adaptive_avgpool_backward",
+     .inputs = {"dy", "x"},
+     .outputs = {"dx"},
+     .attrs = kAdaptiveAttrs,
+     .infer = infer_adaptive_backward,
+     .cost = ops::cost_per_element(1, 1),
+     .type_only_from = 1,
+     .doc = "dx sums dy / cells over the windows that hold the cell."}};
 
 const OpRegistration kGap{{.name = "gap",
                            .inputs = {"x"},

@@ -29,6 +29,16 @@ TR_API BluePrint cbrp(std::int64_t out_channels, Size2d conv_kernel, Size2d conv
 TR_API BluePrint gap_fc(std::int64_t out_features, bool bias,
                         std::source_location where = std::source_location::current());
 
+/// Factors a channel, learnt from the channels' means: x * scale(fc2(activation(fc1(gap(x))))).
+/// `channels` is that of x; fc1 and fc2 are 1x1 convolutions with bias, named as torchvision's.
+/// Source: Hu et al. 2017, arXiv:1709.01507. Agrees with torchvision.ops.SqueezeExcitation.
+TR_API BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels,
+                                const BluePrint& activation, const BluePrint& scale_activation,
+                                std::source_location where = std::source_location::current());
+/// With relu and sigmoid.
+TR_API BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels,
+                                std::source_location where = std::source_location::current());
+
 /// Kinds of block(). `_DS` halves height and width (stride 2) and, in ResNets, projects the
 /// shortcut by a 1x1 convolution with bn; the others keep the size and take x itself as the
 /// shortcut.

@@ -163,4 +163,16 @@ inline Value add(const Value& a, const Value& b,
   return add(where)(a, b);
 }
 
+/// y = a * b; b is broadcast to the shape of a along its axes of size 1, a channel's factor for
+/// instance: x [N, H, W, C] times [N, 1, 1, C]. Saves both. Agrees with torch.mul.
+/// @throws InvalidArgument  at compile(): b does not broadcast to a, or has another dtype.
+inline BluePrint mul(std::source_location where = std::source_location::current()) {
+  return layer("mul", {}, 2, where);
+}
+/// mul()(a, b): the function on values.
+inline Value mul(const Value& a, const Value& b,
+                 std::source_location where = std::source_location::current()) {
+  return mul(where)(a, b);
+}
+
 }  // namespace tr

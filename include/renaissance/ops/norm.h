@@ -28,4 +28,12 @@ namespace tr {
 TR_API BluePrint bn(float momentum = 0.1f, float eps = 1e-5f, bool ends_branch = false,
                     std::source_location where = std::source_location::current());
 
+/// bn that normalises with its running statistics in training too and leaves them as they are:
+/// weight and bias still learn. For fine-tuning with batches too small for statistics of their own,
+/// one value a channel included. @param eps  added to the variance, > 0
+/// Parameters and names are those of bn. Saves x.
+/// Agrees with torch.nn.BatchNorm2d in eval() mode.
+TR_API BluePrint bn_frozen(float eps = 1e-5f,
+                           std::source_location where = std::source_location::current());
+
 }  // namespace tr

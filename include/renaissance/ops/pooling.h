@@ -35,6 +35,14 @@ TR_API BluePrint avgpool(Size2d kernel, Size2d stride, Size2d padding, PoolOptio
 TR_API BluePrint avgpool(Size2d kernel,
                          std::source_location where = std::source_location::current());
 
+/// Means over windows that divide the image as evenly as they can, whatever its size: window p of P
+/// along the height H holds the cells floor(p H / P) to ceil((p + 1) H / P) - 1, so they overlap
+/// where P does not divide H and repeat cells where P exceeds H. [N, H, W, C] -> [N, size, C],
+/// summed in fp32. Saves nothing. @throws InvalidArgument  at compile(): size < 1.
+/// Agrees with torch.nn.AdaptiveAvgPool2d.
+TR_API BluePrint adaptive_avgpool(Size2d size,
+                                  std::source_location where = std::source_location::current());
+
 /// Global average: [N, H, W, C] -> [N, 1, 1, C], summed in fp32. Saves nothing.
 /// Agrees with torch.nn.AdaptiveAvgPool2d(1).
 TR_API BluePrint gap(std::source_location where = std::source_location::current());

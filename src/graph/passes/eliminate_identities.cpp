@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cast to the dtype that a tensor has already, reduce_to its own shape: the readers read the source
-// instead.
+// cast to the dtype that a tensor has already, reduce_to its own shape, means of single cells: the
+// readers read the source instead.
 #include <algorithm>
 
 #include "graph/passes/pass.h"
@@ -9,7 +9,9 @@ namespace tr {
 namespace {
 
 bool is_identity(const LoweredGraph& graph, const LoweredNode& node) {
-  if (node.op != "cast" && node.op != "reduce_to") return false;
+  const std::string_view ops[] = {"cast", "reduce_to", "adaptive_avgpool",
+                                  "adaptive_avgpool_backward"};
+  if (std::find(std::begin(ops), std::end(ops), node.op) == std::end(ops)) return false;
   return graph.tensor(node.inputs[0]).type == graph.tensor(node.outputs[0]).type;
 }
 

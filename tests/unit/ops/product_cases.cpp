@@ -14,6 +14,8 @@ Attrs pool(Ints kernel, Ints stride, Ints padding = {0, 0}) {
   return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
 }
 
+Attrs size(Ints size) { return {{"size", size}}; }
+
 std::vector<ShapeCase> fc_cases() {
   const Attrs plain = {{"bias", false}};
   return {
@@ -244,6 +246,21 @@ std::vector<ShapeCase> pool_cases() {
        {f16({2, 1, 2, 3}), x},
        {},
        {"dy has shape [2, 1, 2, 3]"}},
+      {"CeilOfNone",
+       "maxpool",
+       ceil,
+       {f16({1, 1, 3, 1})},
+       {f16({1, 1, 2, 1}), u8({1, 1, 2, 1})},
+       {}},
+      {"Uneven", "adaptive_avgpool", size({3, 9}), {x}, {f16({2, 3, 9, 3})}, {}},
+      {"Zero", "adaptive_avgpool", size({0, 2}), {x}, {}, {"size is 0 along height"}},
+      {"Good", "adaptive_avgpool_backward", size({3, 9}), {f16({2, 3, 9, 3}), x}, {x}, {}},
+      {"WrongDy",
+       "adaptive_avgpool_backward",
+       size({3, 9}),
+       {f16({2, 9, 3, 3}), x},
+       {},
+       {"dy has shape [2, 9, 3, 3], expected [2, 3, 9, 3] (that of y)"}},
       {"Good", "gap", {}, {x}, {f16({2, 1, 1, 3})}, {}},
       {"Flat", "gap", {}, {f32({2, 3})}, {}, {"x has shape [2, 3], expected [N, H, W, C]"}},
       {"Good", "gap_backward", {}, {f16({2, 1, 1, 3}), x}, {x}, {}},
@@ -287,6 +304,20 @@ std::vector<ShapeCase> norm_cases() {
        {x, f32({4}), c, c, c},
        {},
        {"weight is fp32 [4], expected fp32 [3]"}},
+      {"OneValue", "bn_frozen", {}, {f32({1, 3}), c, c, c, c}, {f32({1, 3}), c, c}, {}},
+      {"Variance",
+       "bn_frozen",
+       {},
+       {x, c, c, c, f32({4})},
+       {},
+       {"running_var is fp32 [4], expected fp32 [3]"}},
+      {"Good", "bn_frozen_backward", {}, {x, x, c, c, c}, {x, c, c}, {}},
+      {"Variance",
+       "bn_frozen_backward",
+       {},
+       {x, x, c, c, f16({3})},
+       {},
+       {"running_var is fp16 [3], expected fp32 [3]"}},
       {"Good", "bn_backward", {}, {x, x, c, c, c}, {x, c, c}, {}},
       {"Mean",
        "bn_backward",
