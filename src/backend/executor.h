@@ -7,8 +7,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/resident.h"
+#include "backend/step_timing.h"
 #include "backend/tuning_table.h"
 #include "core/thread_pool.h"
 #include "device/communicator.h"
@@ -36,6 +38,16 @@ struct ExecutorOptions {
   int device_index = 0;                  // which of the machine's GPUs
   int num_threads = 0;                   // compute threads; 0: the processor's cores
   Communicator* communicator = nullptr;  // null: a world of one
+  /// On a device: the nodes of a step run one after another and each leaves a mark that outlives
+  /// the device, so that an asynchronous error names its node.
+  bool locate_faults = false;
+};
+
+/// Memory of its device that an executor has taken; contexts, code and graphs are not counted.
+struct MemoryUse {
+  std::int64_t arena_bytes = 0;
+  std::int64_t data_bytes = 0;  // data sets that are held
+  std::int64_t total_bytes() const { return arena_bytes + data_bytes; }
 };
 
 /// Replays the lowered graphs of one rank: owns the arena, prepared kernels, compute threads. run()
@@ -47,7 +59,8 @@ class Executor {
 
   /// Where the next launches find a field of the batch (a slot of the TransferStation).
   virtual void bind_input(const std::string& field, const void* data) = 0;
-  /// Runs the whole step of a variant. @throws DeviceError  naming the node that failed.
+  /// Runs the whole step of a variant. @throws DeviceError  naming the node that failed; on a
+  /// device that works asynchronously DeviceFaultError, with what is known of where.
   virtual void run(int variant) = 0;
   /// Number of the last launch that took inputs, and a wait until it has taken them over: only then
   /// may the memory that was bound change. The CPU's launches have ended when run() returns.
@@ -57,7 +70,7 @@ class Executor {
   /// go before it is freed.
   virtual void pin(std::span<const std::byte> /*memory*/) {}
   virtual void unpin(std::span<const std::byte> /*memory*/) {}
-  /// Waits for all that was launched. @throws DeviceError  if some of it failed.
+  /// Waits for all that was launched. @throws DeviceFaultError  if some of it failed.
   virtual void synchronize() = 0;
   /// Runs one sub-graph of it, for debugging and timing.
   virtual void run(int variant, GraphId id) = 0;
@@ -74,6 +87,7 @@ class Executor {
   /// unknown.
   virtual Tensor fetch(int variant, const std::string& name) = 0;
   virtual std::int64_t arena_bytes() const = 0;
+  virtual MemoryUse memory() const { return {.arena_bytes = arena_bytes()}; }
 
   /// Keeps a split in the device's memory and makes `variants` ready to be fed from it; what
   /// `split` points to may go afterwards. Returns the split's number.
@@ -82,6 +96,11 @@ class Executor {
   /// Launches a step of `variant` for each row: its batch is made of the split's samples on the
   /// device.
   virtual void run_held(int split, int variant, std::span<const FeedRow> rows);
+  /// From now on the nodes of a step run one after another and each is timed; the step's bytes stay
+  /// the same. A run then waits for its end.
+  virtual void set_step_timing(bool on) = 0;
+  /// The steps that were timed since the last call, oldest first.
+  virtual std::vector<StepTiming> take_step_timings() = 0;
   /// Seconds spent in each node over all runs since the last call, by variant; measured only if
   /// asked for.
   virtual void set_profiling(bool on) = 0;

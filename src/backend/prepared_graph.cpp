@@ -151,6 +151,16 @@ std::string PreparedGraph::label_of(int index) const {
   return fmt::format("{:03} {} {}", index, node.op, node.layer);
 }
 
+std::string PreparedGraph::words_for(int index) const {
+  if (index < 0) return "where its batch is assembled";
+  if (index >= num_nodes()) return "behind its last node";
+  const LoweredNode& node = graph_.nodes[std::size_t(index)];
+  std::string text = fmt::format("node {:03}, ", index);
+  text += node.layer.empty() ? node.op : fmt::format("layer \"{}\" ({})", node.layer, node.op);
+  if (!node.where.empty()) text += fmt::format(", built at {}", node.where);
+  return text;
+}
+
 std::map<std::string, double> PreparedGraph::take_node_seconds() {
   std::map<std::string, double> seconds;
   for (int i = 0; i < num_nodes(); ++i) {

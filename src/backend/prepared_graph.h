@@ -45,6 +45,9 @@ class PreparedGraph {
   int num_nodes() const { return int(launches_.size()); }
   /// "012 fc_dx 2": the key of a node in profiles.
   std::string label_of(int node) const;
+  /// Node in a sentence: "node 012, layer "2" (fc_dx), built at ..."; -1 is the step's batch, the
+  /// number behind the last node what follows them.
+  std::string words_for(int node) const;
 
   void set_profiling(bool on) { profiling_ = on; }
   /// Seconds by node ("012 fc_dx 2") since the last call.

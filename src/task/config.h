@@ -45,6 +45,7 @@ struct TrainOptions {
   std::string log_file;
   int log_every = 0;  // steps; 0: epochs only
   bool keep_gradients = false;
+  bool locate_faults = false;
 };
 
 /// Everything that decides what a run computes, as plain values. A task's snapshot at compile().

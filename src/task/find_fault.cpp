@@ -25,21 +25,21 @@ std::int64_t num_not_finite(const Tensor& tensor) {
   return std::count_if(span.begin(), span.end(), [](float v) { return !std::isfinite(v); });
 }
 
-/// Puts the counters of training to rows and draws of micro-batch `micro` of the last step, and
-/// back, whatever is thrown meanwhile.
-class LastStep {
+/// Puts the counters of training to rows and draws of micro-batch `micro` of step `step` of the
+/// run, and back, whatever is thrown meanwhile. A device may have run further steps since.
+class PastStep {
  public:
-  LastStep(Executor& executor, int num_micro, int micro)
+  PastStep(Executor& executor, std::int64_t step, int num_micro, int micro)
       : executor_(executor), place_(executor.place("counters")) {
     executor_.read(place_, saved_.data(), sizeof saved_);
     std::array<std::int64_t, kNumCounters> then = saved_;
-    then[kCounterRow] += micro - num_micro;
-    then[kCounterStep] -= 1;
+    then[kCounterRow] = step * num_micro + micro;
+    then[kCounterStep] = step;
     executor_.write(place_, then.data(), sizeof then);
   }
-  ~LastStep() { executor_.write(place_, saved_.data(), sizeof saved_); }
-  LastStep(const LastStep&) = delete;
-  LastStep& operator=(const LastStep&) = delete;
+  ~PastStep() { executor_.write(place_, saved_.data(), sizeof saved_); }
+  PastStep(const PastStep&) = delete;
+  PastStep& operator=(const PastStep&) = delete;
 
  private:
   Executor& executor_;
@@ -115,8 +115,8 @@ void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& b
   for (int micro = 0; micro < num_micro; ++micro) {
     const data::Batch* batch = loader.next();
     TR_ASSERT(batch && batch->micro == micro);
-    std::optional<LastStep> again;
-    if (training) again.emplace(rank.executor(), num_micro, micro);
+    std::optional<PastStep> again;
+    if (training) again.emplace(rank.executor(), progress_.total_steps - 1, num_micro, micro);
     rank.bind(*batch);
     const int variant =
         training ? run_.variants.train(micro, batch->size) : run_.variants.eval(batch->size);

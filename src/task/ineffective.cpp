@@ -106,6 +106,8 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
   if (global.tf32 && cpu) notes.add("use_tf32: the CPU has no TF32, products are fp32");
   if (!global.deterministic && cpu)
     notes.add("deterministic=false: every CPU kernel is deterministic");
+  if (config.train.locate_faults && cpu)
+    notes.add("locate_faults: an error of the CPU always names its node");
   if (data.cpu_binding) notes.add("cpu_binding: threads are left to the system's scheduler");
   if (data.fully && data.dataset_name != "imagenet")
     notes.add("fully_mode: this set always lies in memory");

@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "data/split_pipeline.h"
 #include "graph/step_tables.h"
+#include "task/fault_place.h"
 #include "task/sample_check.h"
 
 namespace tr {
@@ -42,6 +43,7 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   if (!run.device.gpus.empty()) options.device_index = run.device.gpus.front();
   options.num_threads = global.threads;
   options.communicator = communicator_.get();
+  options.locate_faults = run.config.train.locate_faults;
   executor_ = make_executor(run.device.kind, run.compiled, options);
   state_ = std::make_unique<ModelState>(run.compiled, *executor_);
   for (const auto& [field, bytes] : input_fields(run.compiled)) {
@@ -197,6 +199,20 @@ int Rank::variant_of(data::Split split, const MicroBatch& batch) const {
                   : run_.variants.eval(batch.share.size);
 }
 
+void Rank::run_planned(data::Split split, std::int64_t epoch, data::Loader* loader) {
+  const bool training = split == data::Split::TRAIN;
+  try {
+    launch(split, epoch, loader);
+    read_results(training ? results_ : eval_results_, training ? row_ : eval_row_);
+  } catch (const DeviceFaultError& error) {
+    std::vector<LaunchedStep> launched;
+    for (const MicroBatch& batch : planned_) launched.push_back({batch.step, batch.micro});
+    const int num_micro = run_.batches.accumulate_steps;
+    throw_as<DeviceError>(
+        "{}", fault_text(error.fault(), step_names(split, epoch, std::move(launched), num_micro)));
+  }
+}
+
 void Rank::launch(data::Split split, std::int64_t epoch, data::Loader* loader) {
   if (held_) {
     launch_held(split, epoch);
@@ -250,8 +266,7 @@ std::int64_t Rank::max_steps() const {
 std::span<const StepOutcome> Rank::train_steps(const StepRange& steps, bool stop) {
   plan_batches(*train_sampler_, steps);
   fill_rows(steps.epoch);
-  launch(data::Split::TRAIN, steps.epoch, nullptr);
-  read_results(results_, row_);
+  run_planned(data::Split::TRAIN, steps.epoch, nullptr);
   row_ += std::int64_t(planned_.size());
   outcomes_.clear();
   for (std::size_t i = 0; i < planned_.size(); ++i) {
@@ -285,8 +300,7 @@ StepOutcome Rank::gather(StepOutcome mine, bool stop) {
 
 std::span<const Totals> Rank::eval_steps(const StepRange& steps, data::Loader* loader) {
   plan_batches(*val_sampler_, steps);
-  launch(data::Split::VAL, steps.epoch, loader);
-  read_results(eval_results_, eval_row_);
+  run_planned(data::Split::VAL, steps.epoch, loader);
   eval_row_ += std::int64_t(planned_.size());
   totals_.clear();
   for (std::size_t i = 0; i < planned_.size(); ++i)

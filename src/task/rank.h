@@ -107,6 +107,9 @@ class Rank {
   double lr_of(std::int64_t epoch, std::int64_t step) const;
   /// The step tables' rows of the planned micro-batches.
   void fill_rows(std::int64_t epoch);
+  /// Launches the planned micro-batches and reads their rows of results.
+  /// @throws DeviceError  naming step and, if they are known, graph and node.
+  void run_planned(data::Split split, std::int64_t epoch, data::Loader* loader);
   void launch(data::Split split, std::int64_t epoch, data::Loader* loader);
   void launch_held(data::Split split, std::int64_t epoch);
   void launch_loaded(data::Split split, data::Loader& loader);

@@ -2,9 +2,11 @@
 #include "backend/executor.h"
 
 #include <cstring>
+#include <utility>
 
 #include "backend/prepared_graph.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/cpu_info.h"
 #include "device/arena.h"
 #include "device/single_communicator.h"
@@ -33,7 +35,10 @@ class CpuExecutor final : public Executor {
     for (const auto& graph : graphs_) graph->bind_input(field, data);
   }
 
-  void run(int variant) override { graph_of(variant).run_all(); }
+  void run(int variant) override {
+    if (timing_) return run_timed(variant);
+    graph_of(variant).run_all();
+  }
 
   void run(int variant, GraphId id) override {
     check_variant(variant);
@@ -73,6 +78,8 @@ class CpuExecutor final : public Executor {
 
   std::int64_t arena_bytes() const override { return arena_->num_bytes(); }
 
+  void set_step_timing(bool on) override { timing_ = on; }
+  std::vector<StepTiming> take_step_timings() override { return std::exchange(timings_, {}); }
   void set_profiling(bool on) override {
     for (const auto& graph : graphs_) graph->set_profiling(on);
   }
@@ -90,6 +97,20 @@ class CpuExecutor final : public Executor {
     return *graphs_.at(std::size_t(compiled_.atlas.whole(variant)));
   }
 
+  void run_timed(int variant) {
+    PreparedGraph& graph = graph_of(variant);
+    StepTiming timing{.variant = variant, .begin_ns = now_ns(), .spans = {}};
+    timing.spans.reserve(std::size_t(graph.num_nodes()));
+    std::int64_t at = timing.begin_ns;
+    for (int node = 0; node < graph.num_nodes(); ++node) {
+      graph.run(node, node + 1);
+      const std::int64_t end = now_ns();
+      timing.spans.push_back({node, double(at - timing.begin_ns) * 1e-9, double(end - at) * 1e-9});
+      at = end;
+    }
+    timings_.push_back(std::move(timing));
+  }
+
   void collect_persistent(const LoweredGraph& graph, const MemoryPlan& plan) {
     for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
       const LoweredTensor& tensor = graph.tensors[id];
@@ -105,6 +126,8 @@ class CpuExecutor final : public Executor {
   ThreadPool pool_;
   std::vector<std::unique_ptr<PreparedGraph>> graphs_;  // by lowered graph
   std::map<std::string, std::int64_t, std::less<>> persistent_;
+  bool timing_ = false;
+  std::vector<StepTiming> timings_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ void check(cudaError_t status, const char* call) {
   const std::string text =
       fmt::format("{}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
   if (status == cudaErrorMemoryAllocation) throw_as<OutOfMemory>("{}", text);
-  throw_as<DeviceError>("{}", text);
+  throw_as<CudaError>("{}", text);
 }
 
 }  // namespace tr::cuda

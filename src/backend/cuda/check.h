@@ -3,9 +3,17 @@
 
 #include <cuda_runtime_api.h>
 
+#include "renaissance/core/error.h"
+
 namespace tr::cuda {
 
-/// @throws DeviceError  naming the call and CUDA's words; OutOfMemory if the device has too little.
+/// A call of the CUDA runtime that failed; its own fault or that of something launched before it.
+class CudaError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+/// @throws CudaError  naming the call and CUDA's words; OutOfMemory if the device has too little.
 void check(cudaError_t status, const char* call);
 
 }  // namespace tr::cuda

@@ -10,10 +10,13 @@
 #include "backend/cuda/arena.h"
 #include "backend/cuda/captured_graph.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/fault_locator.h"
 #include "backend/cuda/handles.h"
 #include "backend/cuda/held_split.h"
+#include "backend/cuda/step_timer.h"
 #include "backend/prepared_graph.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/format.h"
 #include "core/human.h"
 #include "core/log.h"
@@ -37,6 +40,9 @@ class CudaExecutor final : public Executor {
     TR_CUDA(cudaSetDevice(device_));
     check_architecture();
     stream_ = std::make_unique<Stream>();
+    timer_ = std::make_unique<StepTimer>(stream_->handle);
+    faults_ = std::make_unique<FaultLocator>(device_, stream_->handle, options.locate_faults,
+                                             fault_questions());
     arena_ = make_device_arena(compiled.memory.peak_bytes());
     LaunchContext context;
     context.device = DeviceKind::CUDA;
@@ -63,13 +69,14 @@ class CudaExecutor final : public Executor {
 
   void run(int variant) override {
     Step& step = step_of(variant);
-    enter();
-    copy_inputs(step);
-    if (profiling_) {
-      run_profiled(step);
-    } else {
+    faults_->guard([&] {
+      enter();
+      if (timing_) return run_timed(variant);
+      copy_inputs(step);
+      if (profiling_) return run_profiled(step);
+      faults_->launched(variant);
       TR_CUDA(cudaGraphLaunch(step.exec.handle, stream_->handle));
-    }
+    });
   }
 
   void run(int variant, GraphId id) override {
@@ -85,7 +92,8 @@ class CudaExecutor final : public Executor {
   std::int64_t last_launch() const override { return launched_; }
   void wait_inputs(std::int64_t launch) override {
     TR_ASSERT(launched_ - launch < kTickets);
-    TR_CUDA(cudaEventSynchronize(tickets_[std::size_t(launch % kTickets)].handle));
+    faults_->guard(
+        [&] { TR_CUDA(cudaEventSynchronize(tickets_[std::size_t(launch % kTickets)].handle)); });
   }
   void pin(std::span<const std::byte> memory) override {
     enter();
@@ -106,12 +114,11 @@ class CudaExecutor final : public Executor {
   }
 
   void synchronize() override {
-    enter();
-    try {
+    faults_->guard([&] {
+      enter();
       TR_CUDA(cudaStreamSynchronize(stream_->handle));
-    } catch (const DeviceError& error) {
-      throw_as<DeviceError>("GPU {}, at or before launch {}: {}", device_, launched_, error.what());
-    }
+    });
+    faults_->waited();
   }
 
   std::int64_t place(const std::string& name) const override {
@@ -147,6 +154,11 @@ class CudaExecutor final : public Executor {
   }
 
   std::int64_t arena_bytes() const override { return arena_->num_bytes(); }
+  MemoryUse memory() const override {
+    MemoryUse use{.arena_bytes = arena_->num_bytes()};
+    for (const auto& held : held_) use.data_bytes += held->num_bytes();
+    return use;
+  }
 
   int hold(const ResidentSplit& split, std::span<const int> variants) override {
     enter();
@@ -155,19 +167,29 @@ class CudaExecutor final : public Executor {
     for (const int variant : variants) {
       Step& step = step_of(variant);
       const int lowered = compiled_.atlas.whole(variant);
-      held->capture(variant, {step.prepared.get(), &step.inputs,
-                              &compiled_.memory.variants.at(std::size_t(lowered)),
-                              compiled_.variants.at(std::size_t(variant)).batch});
+      held->capture(
+          variant,
+          {step.prepared.get(), &step.inputs, &compiled_.memory.variants.at(std::size_t(lowered)),
+           compiled_.variants.at(std::size_t(variant)).batch},
+          probe());
     }
     held_.push_back(std::move(held));
     return int(held_.size()) - 1;
   }
 
   void run_held(int split, int variant, std::span<const FeedRow> rows) override {
-    enter();
-    launched_ += std::int64_t(rows.size());
-    held_.at(std::size_t(split))->run(variant, rows);
+    faults_->guard([&] {
+      enter();
+      launched_ += std::int64_t(rows.size());
+      HeldSplit& held = *held_.at(std::size_t(split));
+      if (timing_) return run_held_timed(held, split, variant, rows);
+      faults_->launched(variant, std::int64_t(rows.size()));
+      held.run(variant, rows);
+    });
   }
+
+  void set_step_timing(bool on) override { timing_ = on; }
+  std::vector<StepTiming> take_step_timings() override { return timer_->take(); }
 
   void set_profiling(bool on) override { profiling_ = on; }
   std::map<std::string, double> node_seconds(int variant) const override {
@@ -221,17 +243,23 @@ class CudaExecutor final : public Executor {
 
   void capture(Step& step) {
     PreparedGraph& prepared = *step.prepared;
-    GraphCapture graph(stream_->handle);
-    graph.add(
-        prepared.graph(), [](int) { return GraphCapture::Tail(); },
-        [&](int node) { prepared.run(node, node + 1); });
-    step.exec = GraphExec(graph.instantiate());
+    if (const StepProbe* marks = probe()) {
+      step.exec = capture_in_order(stream_->handle, prepared, *marks);
+    } else {
+      GraphCapture graph(stream_->handle);
+      graph.add(
+          prepared.graph(), [](int) { return GraphCapture::Tail(); },
+          [&](int node) { prepared.run(node, node + 1); });
+      step.exec = GraphExec(graph.instantiate());
+    }
     TR_CUDA(cudaGraphUpload(step.exec.handle, stream_->handle));
   }
 
   void copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
-    enter();
-    TR_CUDA(cudaMemcpyAsync(to, from, std::size_t(bytes), kind, stream_->handle));
+    faults_->guard([&] {
+      enter();
+      TR_CUDA(cudaMemcpyAsync(to, from, std::size_t(bytes), kind, stream_->handle));
+    });
     synchronize();
   }
 
@@ -257,6 +285,70 @@ class CudaExecutor final : public Executor {
       TR_CUDA(cudaEventElapsedTime(&ms, begin.handle, end.handle));
       step.seconds[prepared.label_of(i)] += double(ms) / 1000 / kRepeats;
     }
+  }
+
+  void run_timed(int variant) {
+    Step& step = step_of(variant);
+    const StepTimer::Step timed{.variant = variant, .prepared = step.prepared.get(), .frame = {}};
+    timer_->prepare(timed);
+    const std::int64_t begin_ns = now_ns();
+    copy_inputs(step);
+    faults_->launched(variant);
+    timer_->run(timed, begin_ns);
+    faults_->waited();
+  }
+
+  void run_held_timed(HeldSplit& held, int split, int variant, std::span<const FeedRow> rows) {
+    const StepTimer::Step timed{variant, split, step_of(variant).prepared.get(),
+                                held.frame(variant)};
+    timer_->prepare(timed);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      held.upload(rows.subspan(i, 1));
+      synchronize();
+      faults_->launched(variant);
+      timer_->run(timed, now_ns());
+      faults_->waited();
+    }
+  }
+
+  /// What marks the nodes of steps; null unless they are wanted.
+  const StepProbe* probe() {
+    if (faults_->marks() == nullptr) return nullptr;
+    marks_ = faults_->marks()->probe(stream_->handle);
+    return &marks_;
+  }
+
+  FaultQuestions fault_questions() {
+    return {.name_variant =
+                [this](int variant) { return compiled_.variants.at(std::size_t(variant)).name; },
+            .describe = [this](int variant,
+                               int node) { return step_of(variant).prepared->words_for(node); },
+            .failing_node = [this](int variant) { return failing_node(variant); }};
+  }
+
+  /// The weights and all other state are put back afterwards.
+  std::string failing_node(int variant) {
+    PreparedGraph& prepared = *step_of(variant).prepared;
+    std::vector<std::byte> state(std::size_t(compiled_.memory.persistent_bytes));
+    const auto copy_state = [&](void* to, const void* from, cudaMemcpyKind kind) {
+      TR_CUDA(cudaMemcpyAsync(to, from, state.size(), kind, stream_->handle));
+      TR_CUDA(cudaStreamSynchronize(stream_->handle));
+    };
+    copy_state(state.data(), arena_->base(), cudaMemcpyDeviceToHost);
+    std::string found;
+    for (int node = 0; node < prepared.num_nodes() && found.empty(); ++node) {
+      try {
+        prepared.run(node, node + 1);
+        TR_CUDA(cudaStreamSynchronize(stream_->handle));
+      } catch (const Error& error) {
+        found = fmt::format("{} ({})", prepared.words_for(node), error.what());
+        cudaGetLastError();
+      }
+    }
+    cudaGetLastError();
+    const bool lives = cudaStreamSynchronize(stream_->handle) == cudaSuccess;
+    if (lives) copy_state(arena_->base(), state.data(), cudaMemcpyHostToDevice);
+    return found;
   }
 
   void collect_places(const LoweredGraph& graph, const MemoryPlan& plan) {
@@ -288,8 +380,11 @@ class CudaExecutor final : public Executor {
   static constexpr std::int64_t kTickets = 32;  // launches whose inputs can be waited for
   std::array<Event, kTickets> tickets_;
   std::vector<std::unique_ptr<HeldSplit>> held_;
+  std::unique_ptr<FaultLocator> faults_;
+  StepProbe marks_;
+  std::unique_ptr<StepTimer> timer_;
   std::int64_t launched_ = 0;
-  bool profiling_ = false;
+  bool profiling_ = false, timing_ = false;
 };
 
 }  // namespace

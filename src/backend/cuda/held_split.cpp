@@ -72,9 +72,32 @@ GraphExec HeldSplit::captured(const StepSource& step, int count) const {
   return GraphExec(graph.instantiate());
 }
 
-void HeldSplit::capture(int variant, const StepSource& step) {
-  graphs_.insert_or_assign(variant, Graphs{captured(step, 1), captured(step, kUnrolled)});
+void HeldSplit::capture(int variant, const StepSource& step, const StepProbe* probe) {
+  Graphs graphs{.step = step, .one = {}, .many = {}};
+  if (probe != nullptr) {
+    graphs.one = capture_in_order(stream_, *step.prepared, *probe, frame_of(step));
+  } else {
+    graphs.one = captured(step, 1);
+    graphs.many = captured(step, kUnrolled);
+  }
+  graphs_.insert_or_assign(variant, std::move(graphs));
 }
+
+StepFrame HeldSplit::frame_of(const StepSource& step) const {
+  return {.feed =
+              [this, step] {
+                enqueue_feed(stream_, split_, rows_, base_, 0, kRing, bind(step, 0), step.batch);
+              },
+          .finish = [this] { enqueue_advance(stream_, base_, 1); }};
+}
+
+const HeldSplit::Graphs& HeldSplit::graphs_of(int variant) const {
+  const auto found = graphs_.find(variant);
+  TR_CHECK(found != graphs_.end(), "variant {} was not made ready for data on the device", variant);
+  return found->second;
+}
+
+StepFrame HeldSplit::frame(int variant) const { return frame_of(graphs_of(variant).step); }
 
 /// In stream order behind every launch that may still read the rows it replaces.
 void HeldSplit::upload(std::span<const FeedRow> rows) {
@@ -89,14 +112,13 @@ void HeldSplit::upload(std::span<const FeedRow> rows) {
 }
 
 void HeldSplit::run(int variant, std::span<const FeedRow> rows) {
-  const auto found = graphs_.find(variant);
-  TR_CHECK(found != graphs_.end(), "variant {} was not made ready for data on the device", variant);
+  const Graphs& graphs = graphs_of(variant);
   while (!rows.empty()) {
     const std::span<const FeedRow> part = rows.first(std::min(rows.size(), std::size_t(kRing)));
     upload(part);
     for (std::size_t left = part.size(); left > 0;) {
-      const bool many = left >= std::size_t(kUnrolled);
-      const GraphExec& exec = many ? found->second.many : found->second.one;
+      const bool many = graphs.many.handle != nullptr && left >= std::size_t(kUnrolled);
+      const GraphExec& exec = many ? graphs.many : graphs.one;
       TR_CUDA(cudaGraphLaunch(exec.handle, stream_));
       left -= many ? std::size_t(kUnrolled) : 1;
     }

@@ -11,6 +11,7 @@
 #include "backend/cuda/device_split.h"
 #include "backend/cuda/feed.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/ordered_capture.h"
 #include "backend/prepared_graph.h"
 
 namespace tr::cuda {
@@ -43,19 +44,29 @@ class HeldSplit {
   HeldSplit(const ResidentSplit& split, std::byte* arena, std::int64_t zone_bytes,
             cudaStream_t stream);
 
+  /// With a probe the nodes of a step run one after another, and launches hold one step.
   /// @throws DeviceError  the graph cannot be captured.
-  void capture(int variant, const StepSource& step);
+  void capture(int variant, const StepSource& step, const StepProbe* probe = nullptr);
   void run(int variant, std::span<const FeedRow> rows);
+
+  /// What makes the batch of a captured step, for one that is captured elsewhere; it takes the rows
+  /// of upload() one by one.
+  StepFrame frame(int variant) const;
+  void upload(std::span<const FeedRow> rows);
+  /// Device memory held.
+  std::int64_t num_bytes() const { return split_.num_bytes() + ring_->num_bytes(); }
 
  private:
   static constexpr int kRing = 1024;  // rows on the device
 
   struct Graphs {
-    GraphExec one, many;
+    StepSource step;
+    GraphExec one, many;  // many: empty with a probe
   };
+  StepFrame frame_of(const StepSource& step) const;
+  const Graphs& graphs_of(int variant) const;
   GraphExec captured(const StepSource& step, int count) const;
   FeedTarget bind(const StepSource& step, int zone) const;
-  void upload(std::span<const FeedRow> rows);
 
   DeviceSplit split_;
   std::vector<std::string> fields_;
