@@ -28,6 +28,8 @@ need_header fmt/format.h libfmt-dev
 need_header CLI/CLI.hpp libcli11-dev
 need_header nlohmann/json.hpp nlohmann-json3-dev
 need_header zlib.h zlib1g-dev
+need_header jpeglib.h libjpeg-dev
+need_header png.h libpng-dev
 need_header curl/curl.h libcurl4-openssl-dev
 need_header gtest/gtest.h libgtest-dev
 for set in "$@"; do
