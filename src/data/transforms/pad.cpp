@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/pixel/pad.h"
+#include "data/transforms/copy_row.h"
 #include "data/transforms/pixel_step.h"
 
 namespace tr::data {
@@ -40,7 +41,7 @@ class PadStep final : public PixelStep {
     const std::size_t left = std::size_t(pad_.padding) * std::size_t(in().channels);
     std::memset(dst, pad_.fill, out().num_bytes());
     dst += std::size_t(pad_.padding) * row_out + left;
-    for (int y = 0; y < in().height; ++y) std::memcpy(dst + y * row_out, src + y * row_in, row_in);
+    for (int y = 0; y < in().height; ++y) copy_row(dst + y * row_out, src + y * row_in, row_in);
   }
 
   void repeated(const std::uint8_t* src, std::uint8_t* dst) const {

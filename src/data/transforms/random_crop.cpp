@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/pixel/crop.h"
+#include "data/transforms/copy_row.h"
 #include "data/transforms/pixel_step.h"
 
 namespace tr::data {
@@ -33,7 +34,7 @@ class RandomCropStep final : public PixelStep {
     dst += std::size_t(first_row) * row_out + std::size_t(first) * channels;
     const std::size_t bytes = std::size_t(last - first) * channels;
     for (int y = first_row; y < last_row; ++y, src += row_in, dst += row_out) {
-      std::memcpy(dst, src, bytes);
+      copy_row(dst, src, bytes);
     }
   }
 

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 
 #include "core/check.h"
 #include "core/pixel/rotate.h"
+#include "data/transforms/blend_avx2.h"
+#include "data/transforms/copy_row.h"
 #include "data/transforms/pixel_step.h"
 
 namespace tr::data {
 namespace {
 
-constexpr int kTile = 32;  // columns at once: fixed, so that the loops are whole vectors
-constexpr int kRing = 2;   // pixels of `fill` around a plane: reach of rotate_index()
+constexpr int kTile = 32;           // pixels at once: fixed, so that the loops are whole vectors
+constexpr int kRing = 2;            // pixels of `fill` around a plane: reach of rotate_index()
+constexpr int kBlockPixels = 1024;  // whose places and weights are kept: they fit the L1 cache
+
+int whole_tiles(int count) { return (count + kTile - 1) / kTile * kTile; }
 
 std::uint32_t load_pair(const std::uint8_t* at) {
   std::uint16_t pair;
@@ -17,85 +23,145 @@ std::uint32_t load_pair(const std::uint8_t* at) {
   return pair;
 }
 
-/// One channel of the source with its ring.
-struct Plane {
-  std::uint8_t* pixels;  // first pixel of the image, behind the ring
-  int stride, height, width;
+/// Shape of one channel with its ring.
+struct PlaneShape {
+  int height, width;
+  int stride() const { return width + 2 * kRing + 1; }
+  int origin() const { return kRing * stride() + kRing; }  // of the first pixel of the image
+  std::size_t num_bytes() const {
+    return std::size_t(height + 2 * kRing + 1) * std::size_t(stride());
+  }
 };
 
-/// kTile pixels of the turned plane from (x, y) on.
-void rotate_tile(const Plane& plane, const pixel::Rotation& rotation, int x, int y,
-                 std::uint8_t* out) {
-  std::int32_t offset[kTile], fx[kTile], fy[kTile];
-  std::uint32_t quad[kTile];
-  const int height = plane.height, width = plane.width, stride = plane.stride;
-  for (int i = 0; i < kTile; ++i) {
-    const std::int32_t sx = pixel::rotate_source_x(rotation, x + i, y, width, height);
-    const std::int32_t sy = pixel::rotate_source_y(rotation, x + i, y, width, height);
-    offset[i] = pixel::rotate_index(sy, height) * stride + pixel::rotate_index(sx, width);
-    fx[i] = pixel::rotate_fraction(sx);
-    fy[i] = pixel::rotate_fraction(sy);
+/// Scratch of one image: the columns' share of the source coordinates; for a block of rows each
+/// pixel's place in a plane, weights and neighbours; the planes.
+struct Workspace {
+  std::int32_t *column_x, *column_y;  // [columns]
+  std::int32_t* offset;               // [pixels]
+  std::uint32_t* fractions;           // [pixels] fx below, fy above
+  std::uint32_t* quad;                // [pixels]
+  std::uint8_t* line;                 // [pixels] of one channel
+  std::uint8_t* planes;
+
+  static int block_rows(const PlaneShape& plane) {
+    return std::clamp(kBlockPixels / plane.width, 1, plane.height);
   }
-  for (int i = 0; i < kTile; ++i) {
-    const std::uint8_t* at = plane.pixels + offset[i];
-    quad[i] = load_pair(at) | (load_pair(at + stride) << 16);
+  /// A row may be written up to whole tiles, where the next one begins.
+  static int block_pixels(const PlaneShape& plane) {
+    return whole_tiles(block_rows(plane) * plane.width + kTile);
   }
-  for (int i = 0; i < kTile; ++i) {
-    out[i] = std::uint8_t(pixel::blend_quad(quad[i], fx[i], fy[i]));
+  Workspace(std::byte* bytes, const PlaneShape& plane) {
+    const int columns = whole_tiles(plane.width), pixels = block_pixels(plane);
+    column_x = reinterpret_cast<std::int32_t*>(bytes);
+    column_y = column_x + columns;
+    offset = column_y + columns;
+    fractions = reinterpret_cast<std::uint32_t*>(offset + pixels);
+    quad = fractions + pixels;
+    line = reinterpret_cast<std::uint8_t*>(quad + pixels);
+    planes = line + pixels;
   }
-}
+  static std::size_t num_bytes(const PlaneShape& plane, int channels) {
+    const auto columns = std::size_t(whole_tiles(plane.width));
+    const auto pixels = std::size_t(block_pixels(plane));
+    return 8 * columns + 13 * pixels + plane.num_bytes() * std::size_t(channels);
+  }
+};
 
 class RandomRotationStep final : public PixelStep {
  public:
   RandomRotationStep(const RandomRotation& rotation, ImageShape in)
-      : PixelStep(in, in, plane_bytes(in)), degrees_(rotation.degrees), fill_(rotation.fill) {}
+      : PixelStep(in, in, Workspace::num_bytes({in.height, in.width}, in.channels)),
+        plane_{in.height, in.width},
+        degrees_(rotation.degrees),
+        fill_(rotation.fill) {}
 
   void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
              std::byte* scratch) const override {
     const pixel::Rotation rotation = pixel::draw_rotation(draws, degrees_);
-    for (int c = 0; c < in().channels; ++c) {
-      const Plane plane = copy_plane(src + c, reinterpret_cast<std::uint8_t*>(scratch));
-      for (int y = 0; y < in().height; ++y) {
-        rotate_row(plane, rotation, y, dst + std::size_t(y) * in().row_bytes() + c);
-      }
+    Workspace work(scratch, plane_);
+    for (int x = 0; x < whole_tiles(plane_.width); ++x) {
+      work.column_x[x] = 2 * x * rotation.cos_q;
+      work.column_y[x] = 2 * x * rotation.sin_q;
+    }
+    std::memset(work.planes, fill_, plane_.num_bytes() * std::size_t(in().channels));
+    for (int c = 0; c < in().channels; ++c) copy_plane(src + c, plane_of(work, c));
+    const int rows = Workspace::block_rows(plane_);
+    for (int y = 0; y < in().height; y += rows) {
+      rotate_rows(work, rotation, y, std::min(rows, in().height - y), dst);
     }
   }
 
  private:
-  static std::size_t plane_bytes(ImageShape in) {
-    return std::size_t(in.height + 2 * kRing + 1) * std::size_t(in.width + 2 * kRing + 1);
+  std::uint8_t* plane_of(const Workspace& work, int channel) const {
+    return work.planes + plane_.num_bytes() * std::size_t(channel) + plane_.origin();
   }
 
-  Plane copy_plane(const std::uint8_t* src, std::uint8_t* scratch) const {
-    const int stride = in().width + 2 * kRing + 1, channels = in().channels;
-    const Plane plane{scratch + kRing * stride + kRing, stride, in().height, in().width};
-    std::memset(scratch, fill_, plane_bytes(in()));
-    for (int y = 0; y < in().height; ++y, src += in().row_bytes()) {
-      std::uint8_t* row = plane.pixels + y * stride;
+  void copy_plane(const std::uint8_t* src, std::uint8_t* plane) const {
+    const int channels = in().channels;
+    for (int y = 0; y < in().height; ++y, src += in().row_bytes(), plane += plane_.stride()) {
       if (channels == 1) {
-        std::memcpy(row, src, std::size_t(in().width));
+        copy_row(plane, src, std::size_t(in().width));
       } else {
-        for (int x = 0; x < in().width; ++x) row[x] = src[x * channels];
+        for (int x = 0; x < in().width; ++x) plane[x] = src[x * channels];
       }
     }
-    return plane;
   }
 
-  void rotate_row(const Plane& plane, const pixel::Rotation& rotation, int y,
-                  std::uint8_t* dst) const {
-    const int width = in().width, channels = in().channels;
+  void rotate_rows(const Workspace& work, const pixel::Rotation& rotation, int first, int rows,
+                   std::uint8_t* dst) const {
+    for (int y = 0; y < rows; ++y) find_sources(work, rotation, first + y, y * plane_.width);
+    const int pixels = rows * plane_.width, channels = in().channels;
+    dst += std::size_t(first) * in().row_bytes();
+    for (int c = 0; c < channels; ++c) {
+      gather(plane_of(work, c), work, pixels);
+      blend(work, pixels);
+      if (channels == 1) {
+        std::memcpy(dst, work.line, std::size_t(pixels));
+      } else {
+        for (int i = 0; i < pixels; ++i) dst[i * channels + c] = work.line[i];
+      }
+    }
+  }
+
+  /// Places and weights of row y, at `to` of the block.
+  void find_sources(const Workspace& work, const pixel::Rotation& rotation, int y, int to) const {
+    const int width = plane_.width, height = plane_.height, stride = plane_.stride();
+    const std::int32_t row_x = pixel::rotate_source_x(rotation, 0, y, width, height);
+    const std::int32_t row_y = pixel::rotate_source_y(rotation, 0, y, width, height);
     for (int x = 0; x < width; x += kTile) {
-      std::uint8_t tile[kTile];
-      rotate_tile(plane, rotation, x, y, tile);
-      const int count = width - x < kTile ? width - x : kTile;
-      if (channels == 1) {
-        std::memcpy(dst + x, tile, std::size_t(count));
-      } else {
-        for (int i = 0; i < count; ++i) dst[(x + i) * channels] = tile[i];
+      std::int32_t* offset = work.offset + to + x;
+      std::uint32_t* fractions = work.fractions + to + x;
+      for (int i = 0; i < kTile; ++i) {
+        const std::int32_t sx = row_x + work.column_x[x + i], sy = row_y + work.column_y[x + i];
+        offset[i] = pixel::rotate_index(sy, height) * stride + pixel::rotate_index(sx, width);
+        fractions[i] = std::uint32_t(pixel::rotate_fraction(sx)) |
+                       std::uint32_t(pixel::rotate_fraction(sy)) << 16;
       }
     }
   }
 
+  void gather(const std::uint8_t* plane, const Workspace& work, int pixels) const {
+    const int stride = plane_.stride();
+    for (int i = 0; i < pixels; ++i) {
+      const std::uint8_t* at = plane + work.offset[i];
+      work.quad[i] = load_pair(at) | (load_pair(at + stride) << 16);
+    }
+  }
+
+  static void blend(const Workspace& work, int pixels) {
+    const auto eight = [&](int i) {
+      const auto load = [i](const std::uint32_t* from) {
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+      };
+      return blend_quads(load(work.quad), load(work.fractions));
+    };
+    for (int i = 0; i < pixels; i += kTile) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(work.line + i),
+                          pack_bytes(eight(i), eight(i + 8), eight(i + 16), eight(i + 24)));
+    }
+  }
+
+  PlaneShape plane_;
   float degrees_;
   int fill_;
 };
