@@ -3,13 +3,10 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -19,20 +16,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/block_signals.h"
 #include "core/check.h"
+#include "core/spin.h"
 
 namespace tr {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 // A step's parallel regions follow each other within microseconds: first spin, then offer the core
 // to others between looks, at last sleep.
-constexpr auto kSpinTime = std::chrono::microseconds(50);
-constexpr auto kYieldTime = std::chrono::microseconds(1000);
-constexpr int kPausesPerLook = 32;
-
-inline void cpu_pause() { __builtin_ia32_pause(); }
+constexpr SpinTimes kSpin{std::chrono::microseconds(50), std::chrono::microseconds(1000)};
 
 // The kernel's wait and wake on a 32-bit word; a wait may end early, callers look again.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
@@ -40,22 +33,6 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 }
 void futex_wake(std::atomic<std::uint32_t>& word, int num_threads) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, num_threads, nullptr, nullptr, 0);
-}
-
-/// Waits a while for ready(); false if it did not come true.
-template <typename Ready>
-bool spin_until(Ready ready) {
-  if (ready()) return true;
-  const auto start = SteadyClock::now();
-  while (true) {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-      cpu_pause();
-      if (ready()) return true;
-    }
-    const auto waited = SteadyClock::now() - start;
-    if (waited > kYieldTime) return false;
-    if (waited > kSpinTime) sched_yield();
-  }
 }
 
 constexpr std::uint64_t kEndMask = 0xffffffffu;
@@ -151,7 +128,7 @@ struct ThreadPool::Impl {
              stop.load(std::memory_order_relaxed);
     };
     while (true) {
-      if (!spin_until(has_work)) sleep_until_work(lane, seen);
+      if (!spin_until(kSpin, has_work)) sleep_until_work(lane, seen);
       if (stop.load(std::memory_order_acquire)) return;
       seen = lane.job.load(std::memory_order_acquire);
       take_tasks(thread);
@@ -183,7 +160,7 @@ struct ThreadPool::Impl {
 
   void wait_for_others() {
     const auto all_reported = [this] { return unfinished.load(std::memory_order_acquire) == 0; };
-    while (!spin_until(all_reported)) {
+    while (!spin_until(kSpin, all_reported)) {
       const std::uint32_t seen = finished.load(std::memory_order_acquire);
       caller_sleeps.store(true, std::memory_order_seq_cst);
       if (unfinished.load(std::memory_order_seq_cst) != 0) {
@@ -213,10 +190,7 @@ struct ThreadPool::Impl {
 ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
   TR_CHECK(num_threads >= 1 && num_threads <= 1024,
            "thread pool: num_threads is {}, expected 1 to 1024", num_threads);
-  // Signals are for the threads of the program, which know what to do with them.
-  sigset_t all, former;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &former);
+  const BlockSignals blocked;
   std::string failure;
   impl_->workers.reserve(std::size_t(num_threads - 1));
   impl_->lanes = std::vector<Impl::Lane>(std::size_t(num_threads));
@@ -229,7 +203,6 @@ ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
   } catch (const std::system_error& e) {
     failure = e.what();
   }
-  pthread_sigmask(SIG_SETMASK, &former, nullptr);
   if (failure.empty()) return;
   const std::size_t num_started = impl_->workers.size();
   impl_->shut_down();

@@ -4,56 +4,68 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <thread>
+#include <mutex>
+#include <stop_token>
 
 #include "core/check.h"
 #include "core/clock.h"
-#include "core/cpu_info.h"
+#include "core/format.h"
+#include "core/human.h"
+#include "data/loader_threads.h"
 #include "data/memory_dataset.h"
 #include "data/split_pipeline.h"
 #include "data/stream_cursor.h"
 #include "data/transfer_station.h"
+#include "data/unit_cursor.h"
+#include "data/unit_ring.h"
 
 namespace tr::data {
 namespace {
 
-constexpr int kMaxWorkers = 256;
 constexpr int kMaxSlots = 64;
 
-/// One worker's failure in one slot; read by the consumer once the batch is ready.
+/// What became of a batch: the sample of its earliest row that failed.
 struct Failure {
   std::exception_ptr error;
   std::int64_t row = 0;
 };
 
-struct alignas(64) WorkerCounters {
-  std::atomic<std::int64_t> read_ns{0}, transform_ns{0}, samples{0};
-};
+/// Written by one thread, read by the consumer.
+struct alignas(64) ThreadCounters {
+  std::array<std::atomic<std::int64_t>, kNumStages> ns{};
+  std::atomic<std::int64_t> samples{0};
 
-struct Totals {
-  std::int64_t read_ns = 0, transform_ns = 0, samples = 0;
+  static void raise(std::atomic<std::int64_t>& counter, std::int64_t by) {
+    counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+  }
+  void add(const StageTimes& times) {
+    for (std::size_t s = 0; s < kNumStages; ++s) raise(ns[s], times.ns[s]);
+  }
 };
-
-int chosen_workers(int asked) {
-  TR_CHECK(asked >= 0 && asked <= kMaxWorkers,
-           "loader: num_workers is {}, must be in 0..{} (0: chosen)", asked, kMaxWorkers);
-  return asked > 0 ? asked : std::clamp(default_num_threads() - 1, 1, kMaxWorkers);
-}
 
 }  // namespace
+
+void LoaderStats::add(const LoaderStats& other) {
+  wait_ms += other.wait_ms;
+  for (std::size_t s = 0; s < kNumStages; ++s) stage_ms[s] += other.stage_ms[s];
+  samples += other.samples;
+}
 
 struct Loader::Impl {
   Impl(LoaderConfig loader_config, PhaseFunction phase_function, std::int64_t start_phase,
        std::int64_t start_step)
       : config(prepared(std::move(loader_config))),
         phases(std::move(phase_function)),
-        num_workers(chosen_workers(config.num_workers)),
         train(make_pipeline("training", config.train, Split::TRAIN)),
         val(make_pipeline("validation", config.val, Split::VAL)),
+        counts(choose_threads(config, reads_files())),
+        unit_samples{unit_samples_of(Split::TRAIN), unit_samples_of(Split::VAL)},
         consumer(phases, samplers(), start_phase, start_step),
-        station(config.num_slots, slot_bytes(), num_workers),
-        failures(std::size_t(config.num_slots * num_workers)),
-        counters(std::size_t(num_workers)) {
+        station(config.num_slots, slot_bytes()),
+        failures(std::size_t(config.num_slots)),
+        counters(std::size_t(counts.workers + counts.readers)),
+        scratch(std::size_t(counts.workers)),
+        threads(config.bind_threads) {
     for (int s = 0; s < config.num_slots; ++s) {
       for (const Split split : {Split::TRAIN, Split::VAL}) {
         Batch& batch = batches[int(split)].emplace_back();
@@ -61,34 +73,50 @@ struct Loader::Impl {
         if (pipeline(split)) batch.fields = pipeline(split)->field_pointers(station.slot_bytes(s));
       }
     }
-    scratch.resize(std::size_t(num_workers));
     for (WorkerScratch& s : scratch) {
       if (train) train->reserve(s);
       if (val) val->reserve(s);
     }
+    make_buffers();
     try {
-      for (int w = 0; w < num_workers; ++w) {
-        threads.emplace_back([this, w, cursor = consumer]() mutable {
-          try {
-            work(w, cursor);
-          } catch (...) {  // only the walk along the phases throws: the consumer's cursor does so
-                           // too, in next()
-          }
-        });
-      }
-    } catch (const std::system_error& error) {
+      const UnitCursor start(consumer, unit_samples);
+      threads.start("read", counts.readers, [this, start](int r) { run(start, r, &Impl::read); });
+      threads.start("work", counts.workers, [this, start](int w) { run(start, w, &Impl::work); });
+    } catch (...) {  // the threads that did start must end
       stop();
-      throw_as<OutOfMemory>("loader: worker {} of {} cannot be started ({})", threads.size() + 1,
-                            num_workers, error.what());
+      throw;
     }
   }
 
   ~Impl() { stop(); }
 
   void stop() {
+    stop_reading.request_stop();
     station.stop();
-    for (std::thread& thread : threads) thread.join();
-    threads.clear();
+    if (ring) ring->stop();
+    threads.join();
+  }
+
+  /// Where samples lie between being read and written: each worker's own place, or the ring that
+  /// readers fill ahead of the workers.
+  void make_buffers() {
+    std::size_t unit_bytes = 0;
+    std::int64_t pictures = 0;
+    for (const Split split : {Split::TRAIN, Split::VAL}) {
+      const SplitPipeline* p = pipeline(split);
+      if (p == nullptr) continue;
+      const std::int64_t samples = unit_samples[std::size_t(split)];
+      unit_bytes = std::max(unit_bytes, std::size_t(samples) * p->input_stride());
+      if (p->reads_files()) pictures = std::max(pictures, samples);
+    }
+    // Every thread has one in hand, and as many again wait for their turn.
+    const int count = counts.readers > 0 ? 2 * (counts.workers + counts.readers) : counts.workers;
+    UnitBuffers made(count, unit_bytes, pictures, stop_reading.get_token());
+    if (counts.readers > 0) {
+      ring.emplace(std::move(made));
+    } else {
+      own.emplace(std::move(made));
+    }
   }
 
   static LoaderConfig prepared(LoaderConfig config) {
@@ -112,59 +140,88 @@ struct Loader::Impl {
   SplitPipeline* pipeline(Split split) const {
     return split == Split::TRAIN ? train.get() : val.get();
   }
+  bool reads_files() const {
+    return (train && train->reads_files()) || (val && val->reads_files());
+  }
+  /// As many as leave each worker some units of the batches that may be filled.
+  std::int64_t unit_samples_of(Split split) const {
+    if (pipeline(split) == nullptr) return 1;
+    const std::int64_t rows = config.of(split).batch_size * config.num_slots;
+    return pipeline(split)->unit_samples(rows / (2 * counts.workers));
+  }
   SplitSamplers samplers() const {
     return {train ? &train->sampler() : nullptr, val ? &val->sampler() : nullptr};
   }
   std::size_t slot_bytes() const {
     return std::max(train ? train->slot_bytes() : 0, val ? val->slot_bytes() : 0);
   }
-  Failure& failure(std::int64_t batch, int worker) {
-    return failures[std::size_t(station.slot_of(batch) * num_workers + worker)];
-  }
-
-  /// Life of one worker: its static part of every batch of the stream.
-  void work(int worker, StreamCursor& cursor) {
-    for (std::int64_t batch = 0; !cursor.at_end(); ++batch, cursor.advance()) {
-      if (!station.wait_writable(batch)) return;
-      WorkProgress progress;
-      Failure& mine = failure(batch, worker);
-      mine.error = nullptr;
-      try {
-        fill_part(worker, batch, cursor, progress);
-      } catch (...) {  // the worker's end of this batch: next() throws it to the consumer
-        mine = {std::current_exception(), progress.row};
+  /// Life of a thread: one unit of the stream after the other, in turn with its like.
+  void run(UnitCursor cursor, int thread, bool (Impl::*take)(const Unit&, std::int64_t, int)) {
+    std::atomic<std::int64_t>& next = take == &Impl::work ? next_to_work : next_to_read;
+    try {
+      for (;;) {
+        const std::int64_t index = next.fetch_add(1, std::memory_order_relaxed);
+        if (!cursor.seek(index) || !(this->*take)(cursor.unit(), index, thread)) return;
       }
-      station.finish(batch);
+    } catch (...) {  // only the walk along the phases throws: the consumer's cursor does so too, in
+                     // next()
     }
   }
 
-  void fill_part(int worker, std::int64_t batch, const StreamCursor& cursor,
-                 WorkProgress& progress) {
-    const Share share = cursor.share();
-    const std::int64_t first = share.size * worker / num_workers;
-    const std::int64_t count = share.size * (worker + 1) / num_workers - first;
-    const std::int64_t step_start = cursor.step() * cursor.sampler().config().global_batch;
-    const WorkItem item{.order = &cursor.order(),
-                        .epoch = cursor.phase().epoch,
-                        .first_position = step_start + share.offset + first,
-                        .first_row = first,
-                        .count = count,
-                        .slot = station.slot_bytes(batch)};
-    pipeline(cursor.phase().split)->fill(item, scratch[std::size_t(worker)], progress);
-    WorkerCounters& mine = counters[std::size_t(worker)];
-    mine.read_ns.fetch_add(progress.read_ns, std::memory_order_relaxed);
-    mine.transform_ns.fetch_add(progress.transform_ns, std::memory_order_relaxed);
-    mine.samples.fetch_add(count, std::memory_order_relaxed);
+  bool read(const Unit& unit, std::int64_t index, int reader) {
+    if (!ring->wait_free(index)) return false;
+    read_into(ring->buffer(index), unit, counters[std::size_t(counts.workers + reader)]);
+    ring->put(index);
+    return true;
   }
 
-  /// Throws the failure of the earliest row, whichever worker met it.
-  void check_failures(std::int64_t batch) {
-    const Failure* first = nullptr;
-    for (int w = 0; w < num_workers; ++w) {
-      const Failure& f = failure(batch, w);
-      if (f.error && (first == nullptr || f.row < first->row)) first = &f;
+  bool work(const Unit& unit, std::int64_t index, int worker) {
+    if (!station.wait_writable(unit.batch)) return false;
+    if (ring && !ring->wait_full(index)) return false;
+    UnitBuffer& buffer = ring ? ring->buffer(index) : (*own)[std::size_t(worker)];
+    ThreadCounters& mine = counters[std::size_t(worker)];
+    if (!ring) read_into(buffer, unit, mine);
+    if (!buffer.error) write_from(buffer, unit, worker);
+    if (buffer.error) note_failure(unit.batch, buffer);
+    if (ring) ring->take(index);
+    ThreadCounters::raise(mine.samples, unit.count);
+    station.finish(unit.batch, unit.units_of_batch);
+    return true;
+  }
+
+  void read_into(UnitBuffer& buffer, const Unit& unit, ThreadCounters& mine) {
+    StageTimes times;
+    buffer.error = nullptr;
+    try {
+      pipeline(unit.split)->read(unit, buffer, times);
+    } catch (...) {  // next() throws it to the consumer
+      buffer.error = std::current_exception();
     }
-    if (first != nullptr) std::rethrow_exception(first->error);
+    mine.add(times);
+  }
+
+  void write_from(UnitBuffer& buffer, const Unit& unit, int worker) {
+    StageTimes times;
+    try {
+      pipeline(unit.split)
+          ->write(unit, buffer, station.slot_bytes(unit.batch), scratch[std::size_t(worker)],
+                  times);
+    } catch (...) {  // next() throws it to the consumer
+      buffer.error = std::current_exception();
+    }
+    counters[std::size_t(worker)].add(times);
+  }
+
+  void note_failure(std::int64_t batch, const UnitBuffer& buffer) {
+    const std::lock_guard lock(failure_mutex);
+    Failure& failure = failures[std::size_t(station.slot_of(batch))];
+    if (!failure.error || buffer.row < failure.row) failure = {buffer.error, buffer.row};
+  }
+
+  /// Of a batch that is ready. One that failed never leaves its slot, so failures stay.
+  void check_failure(std::int64_t batch) {
+    const Failure& failure = failures[std::size_t(station.slot_of(batch))];
+    if (failure.error) std::rethrow_exception(failure.error);
   }
 
   Batch* describe(std::int64_t batch) {
@@ -181,11 +238,11 @@ struct Loader::Impl {
     return &b;
   }
 
-  Totals totals() const {
-    Totals sum;
-    for (const WorkerCounters& c : counters) {
-      sum.read_ns += c.read_ns.load(std::memory_order_relaxed);
-      sum.transform_ns += c.transform_ns.load(std::memory_order_relaxed);
+  LoaderStats totals() const {
+    LoaderStats sum{.wait_ms = wait_ms};
+    for (const ThreadCounters& c : counters) {
+      for (std::size_t s = 0; s < kNumStages; ++s)
+        sum.stage_ms[s] += double(c.ns[s].load(std::memory_order_relaxed)) * 1e-6;
       sum.samples += c.samples.load(std::memory_order_relaxed);
     }
     return sum;
@@ -193,19 +250,26 @@ struct Loader::Impl {
 
   const LoaderConfig config;
   const PhaseFunction phases;
-  const int num_workers;
   std::unique_ptr<SplitPipeline> train, val;
-  StreamCursor consumer;  // at the batch that next() gives
+  const ThreadCounts counts;
+  const std::array<std::int64_t, 2> unit_samples;  // by split
+  StreamCursor consumer;                           // at the batch that next() gives
   TransferStation station;
-  std::vector<Failure> failures;  // [slots][workers]
-  std::vector<WorkerCounters> counters;
+  std::mutex failure_mutex;              // taken only by threads that met a failure
+  std::vector<Failure> failures;         // by slot
+  std::vector<ThreadCounters> counters;  // workers, then readers
   std::vector<WorkerScratch> scratch;
+  std::stop_source stop_reading;
+  std::optional<UnitBuffers> own;  // by worker
+  std::optional<UnitRing> ring;
   std::vector<Batch> batches[2];         // by split, one a slot
   std::int64_t taken = 0, released = 0;  // batches given out and given back
   bool advance_pending = false;          // the cursor stands at a batch already given out
   double wait_ms = 0;
-  Totals reported;
-  std::vector<std::thread> threads;  // last: they use everything above
+  LoaderStats reported;
+  alignas(64) std::atomic<std::int64_t> next_to_read{0};  // units of the stream
+  alignas(64) std::atomic<std::int64_t> next_to_work{0};
+  LoaderThreads threads;  // last: they use everything above
 };
 
 Loader::Loader(LoaderConfig config, std::function<std::optional<StreamPhase>(std::int64_t)> phases,
@@ -228,9 +292,15 @@ const Batch* Loader::next() {
     m.station.wait_ready(m.taken);
     m.wait_ms += watch.ms();
   }
-  m.check_failures(m.taken);
+  m.check_failure(m.taken);
   m.advance_pending = true;
   return m.describe(m.taken++);
+}
+
+bool Loader::is_ready() const {
+  StreamCursor next = impl_->consumer;
+  if (impl_->advance_pending) next.advance();
+  return next.at_end() || impl_->station.is_ready(impl_->taken);
 }
 
 std::span<const std::byte> Loader::slot_memory() const { return impl_->station.memory(); }
@@ -245,13 +315,12 @@ void Loader::release(const Batch& batch) {
 
 LoaderStats Loader::stats() {
   Impl& m = *impl_;
-  const Totals now = m.totals();
-  LoaderStats stats{.wait_ms = m.wait_ms,
-                    .read_ms = double(now.read_ns - m.reported.read_ns) * 1e-6,
-                    .transform_ms = double(now.transform_ns - m.reported.transform_ns) * 1e-6,
-                    .samples = now.samples - m.reported.samples};
+  const LoaderStats now = m.totals();
+  LoaderStats stats = now;
+  stats.wait_ms -= m.reported.wait_ms;
+  for (std::size_t s = 0; s < kNumStages; ++s) stats.stage_ms[s] -= m.reported.stage_ms[s];
+  stats.samples -= m.reported.samples;
   m.reported = now;
-  m.wait_ms = 0;
   return stats;
 }
 
@@ -260,15 +329,30 @@ std::int64_t Loader::num_steps(Split split) const {
   return pipeline == nullptr ? 0 : pipeline->sampler().num_steps();
 }
 
-int Loader::num_workers() const { return impl_->num_workers; }
+int Loader::num_workers() const { return impl_->counts.workers; }
+int Loader::num_readers() const { return impl_->counts.readers; }
 
 std::int64_t Loader::memory_bytes() const {
-  std::int64_t bytes = impl_->station.memory_bytes();
-  for (const WorkerScratch& s : impl_->scratch) bytes += s.num_bytes();
-  for (const SplitPipeline* p : {impl_->train.get(), impl_->val.get()}) {
+  const Impl& m = *impl_;
+  std::int64_t bytes = m.station.memory_bytes();
+  bytes += m.ring ? m.ring->memory_bytes() : m.own->memory_bytes();
+  for (const WorkerScratch& s : m.scratch) bytes += s.num_bytes();
+  for (const SplitPipeline* p : {m.train.get(), m.val.get()}) {
     if (p != nullptr) bytes += p->cache_bytes();
   }
   return bytes;
+}
+
+std::string Loader::str() const {
+  const Impl& m = *impl_;
+  const auto counted = [](int n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  std::string text = counted(m.counts.workers, "worker");
+  if (m.counts.readers > 0) text += " and " + counted(m.counts.readers, "reader");
+  return text + fmt::format(", {} batches of {} ahead, {} in all", m.config.num_slots,
+                            format_bytes(std::int64_t(m.slot_bytes())),
+                            format_bytes(memory_bytes()));
 }
 
 }  // namespace tr::data

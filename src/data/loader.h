@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/stage_times.h"
 #include "renaissance/core/shape.h"
 #include "renaissance/data/dataset.h"
 #include "renaissance/data/transforms.h"
@@ -40,8 +42,13 @@ struct LoaderConfig {
   SplitConfig train, val;
   DType image_dtype = DType::FP32;  // FP16, BF16 under amp
   std::uint64_t seed = 0;
-  int num_workers = 0;  // 0: chosen from the processor's cores
-  int num_slots = 3;    // R of the TransferStation, >= 2
+  int num_workers = 0;  // transform and normalise; 0: chosen from the processor's cores
+  /// Threads that only read, ahead of the workers. 0: the workers read for themselves. kChosen:
+  /// some for sets of files, none for sets in memory.
+  int num_readers = kChosen;
+  static constexpr int kChosen = -1;
+  bool bind_threads = false;  // each to a core of its own
+  int num_slots = 3;          // R of the TransferStation, >= 2
   int rank = 0, world_size = 1;
   bool full_memory = false;  // FULLY: the whole set is read into memory first
 
@@ -62,14 +69,19 @@ struct Batch {
   int slot = -1;
 };
 
+/// Since the last call of stats().
 struct LoaderStats {
-  double wait_ms = 0;                    // next() blocked, since the last call of stats()
-  double read_ms = 0, transform_ms = 0;  // summed over workers
+  double wait_ms = 0;                         // next() blocked
+  std::array<double, kNumStages> stage_ms{};  // by Stage, summed over threads
   std::int64_t samples = 0;
+
+  double& operator[](Stage stage) { return stage_ms[std::size_t(stage)]; }
+  double operator[](Stage stage) const { return stage_ms[std::size_t(stage)]; }
+  void add(const LoaderStats& other);
 };
 
-/// Feeds one rank. Samples are claimed statically; order and bytes do not depend on the workers.
-/// Memory is fixed at construction.
+/// Feeds one rank. The stream is cut into units beforehand and threads take them in turn, so order
+/// and bytes do not depend on who does the work. Memory is fixed at construction.
 class Loader {
  public:
   /// `phases(i)` gives phase i of the stream, nullopt after the last; pure, called from any thread.
@@ -80,6 +92,8 @@ class Loader {
 
   /// Waits for the next batch; null after the last. @throws DataError  of the sample that failed.
   const Batch* next();
+  /// True if next() would not wait.
+  bool is_ready() const;
   /// Gives the slot back. Batches are released in the order of next().
   void release(const Batch& batch);
 
@@ -89,7 +103,10 @@ class Loader {
   LoaderStats stats();
   std::int64_t num_steps(Split split) const;  // optimizer steps of one phase
   int num_workers() const;
+  int num_readers() const;
   std::int64_t memory_bytes() const;
+  /// "15 workers and 8 readers, 12 batches of 314.1 KiB ahead, 4.2 MiB in all".
+  std::string str() const;
 
  private:
   struct Impl;

@@ -13,7 +13,9 @@ namespace tr::data {
 namespace {
 
 constexpr std::size_t kFieldAlignment = 256;
-enum CacheState : std::uint8_t { kEmpty, kWriting, kFull };
+constexpr std::size_t kInputAlignment = 64;
+constexpr std::size_t kUnitBytes = 16
+                                   << 10;  // of samples as they are read: half a first-level cache
 
 std::size_t aligned(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -62,19 +64,27 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
   sampler_.emplace(sampler_config(loader, split));
   plan_fields(loader);
   if (config.cache_processed) {
-    cache_ = std::make_unique<Cache>(std::size_t(config.dataset->num_samples()), sample_bytes_);
+    cache_ =
+        std::make_unique<ProcessedCache>(std::size_t(config.dataset->num_samples()), sample_bytes_);
   }
 }
 
 void SplitPipeline::plan_fields(const LoaderConfig& loader) {
-  for (const Field& field : config_.dataset->fields()) {
+  const std::vector<Field> fields = config_.dataset->fields();
+  TR_CHECK(fields.size() <= kMostFields,
+           "{} data: the set {} has {} fields, at most {} are possible", who_,
+           config_.dataset->name(), fields.size(), kMostFields);
+  for (const Field& field : fields) {
     FieldPlan plan;
     plan.name = field.name;
     plan.input_bytes = plan.sample_bytes = std::size_t(bytes_of(field.type));
     if (field.name == "image") {
       image_field_ = int(fields_.size());
+      encoded_ = field.encoded;
       plan_image(plan, field, loader);
     }
+    plan.input_offset = input_stride_;
+    input_stride_ += aligned(plan.input_bytes, kInputAlignment);
     plan.offset = slot_bytes_;
     slot_bytes_ += aligned(plan.sample_bytes * std::size_t(config_.batch_size), kFieldAlignment);
     sample_bytes_ += plan.sample_bytes;
@@ -88,11 +98,10 @@ void SplitPipeline::plan_fields(const LoaderConfig& loader) {
 void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader) {
   TR_CHECK(is_floating(loader.image_dtype),
            "{} data: image_dtype is {}, expected fp32, fp16 or bf16", who_, loader.image_dtype);
-  plan.buffered = true;
   if (field.type.dtype == DType::UINT8) {
     chain_.emplace(config_.transforms, field.type.shape, loader.image_dtype);
     plan.sample_bytes = chain_->output_bytes();
-    input_stride_ = aligned(chain_->input_buffer_bytes(), 64);
+    plan.input_bytes = chain_->input_buffer_bytes();
     return;
   }
   const Normalization& norm = config_.transforms.normalization;
@@ -105,7 +114,6 @@ void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const Loader
       "need uint8 pixels",
       who_, config_.transforms.str());
   plan.sample_bytes = std::size_t(field.type.shape.num_elements()) * size_of(loader.image_dtype);
-  input_stride_ = aligned(plan.input_bytes, 64);
 }
 
 std::map<std::string, const void*> SplitPipeline::field_pointers(const std::byte* base) const {
@@ -114,91 +122,113 @@ std::map<std::string, const void*> SplitPipeline::field_pointers(const std::byte
   return pointers;
 }
 
+bool SplitPipeline::reads_files() const { return encoded_; }
+
+std::int64_t SplitPipeline::unit_samples(std::int64_t most) const {
+  const auto fit =
+      encoded_ ? 1 : std::int64_t(kUnitBytes / std::max<std::size_t>(1, input_stride_));
+  return std::clamp<std::int64_t>(std::min(fit, most), 1, kMostUnitSamples);
+}
+
 void SplitPipeline::reserve(WorkerScratch& scratch) const {
-  const std::size_t inputs = input_stride_ * std::size_t(kChunk);
   const std::size_t steps = chain_ ? chain_->scratch_bytes() : 0;
-  scratch.inputs.resize(std::max(scratch.inputs.size(), inputs));
   scratch.steps.resize(std::max(scratch.steps.size(), steps));
-  scratch.outputs.resize(std::max(scratch.outputs.size(), fields_.size()));
 }
 
-void SplitPipeline::fill(const WorkItem& item, WorkerScratch& scratch, WorkProgress& progress) {
-  for (std::int64_t first = 0; first < item.count; first += kChunk) {
-    fill_chunk(item, first, std::min(kChunk, item.count - first), scratch, progress);
-  }
-}
-
-void SplitPipeline::fill_chunk(const WorkItem& item, std::int64_t first, std::int64_t count,
-                               WorkerScratch& scratch, WorkProgress& progress) {
-  std::int64_t ids[kChunk];
-  bool cached[kChunk];
+void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const {
   const std::int64_t start_ns = now_ns();
-  std::byte* input = scratch.inputs.data();
-  for (std::int64_t i = 0; i < count; ++i, input += input_stride_) {
-    progress.row = item.first_row + first + i;
-    ids[i] = sampler_->sample_at(*item.order, item.first_position + first + i);
-    cached[i] = cache_ && copy_from_cache(ids[i], progress.row, item.slot);
-    if (!cached[i]) read_sample(ids[i], progress.row, item.slot, input, scratch);
+  std::byte* input = buffer.bytes;
+  for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
+    buffer.row = unit.first_row + i;
+    const std::int64_t id = sampler_->sample_at(*unit.order, unit.first_position + i);
+    buffer.ids[std::size_t(i)] = id;
+    const std::byte*& processed = buffer.processed[std::size_t(i)];
+    processed = cache_ ? cache_->find(id) : nullptr;
+    if (processed != nullptr) continue;
+    read_sample(id, input, encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr);
   }
-  const std::int64_t read_ns = now_ns();
-  input = scratch.inputs.data();
-  for (std::int64_t i = 0; i < count; ++i, input += input_stride_) {
-    if (cached[i]) continue;
-    const std::int64_t row = item.first_row + first + i;
-    convert_image(item, ids[i], row, input, scratch);
-    if (cache_) copy_to_cache(ids[i], row, item.slot);
-  }
-  progress.read_ns += read_ns - start_ns;
-  progress.transform_ns += now_ns() - read_ns;
+  times[Stage::READ] += now_ns() - start_ns;
 }
 
-void SplitPipeline::read_sample(std::int64_t id, std::int64_t row, std::byte* slot,
-                                std::byte* input, WorkerScratch& scratch) const {
-  for (std::size_t i = 0; i < fields_.size(); ++i) {
-    const FieldPlan& field = fields_[i];
-    scratch.outputs[i] =
-        field.buffered ? input : slot + field.offset + std::size_t(row) * field.sample_bytes;
-  }
-  config_.dataset->read(id, {scratch.outputs.data(), fields_.size()});
+void SplitPipeline::read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const {
+  std::array<std::byte*, kMostFields> outputs;
+  for (std::size_t i = 0; i < fields_.size(); ++i) outputs[i] = input + fields_[i].input_offset;
+  const std::span<std::byte* const> out(outputs.data(), fields_.size());
+  picture == nullptr ? config_.dataset->read(id, out)
+                     : config_.dataset->read_encoded(id, *picture, out);
 }
 
-void SplitPipeline::convert_image(const WorkItem& item, std::int64_t id, std::int64_t row,
-                                  const std::byte* input, WorkerScratch& scratch) const {
-  if (image_field_ < 0) return;
-  const FieldPlan& field = fields_[std::size_t(image_field_)];
-  std::byte* out = item.slot + field.offset + std::size_t(row) * field.sample_bytes;
-  if (!chain_) {
-    convert_floats(reinterpret_cast<const float*>(input), field.input_bytes / sizeof(float),
-                   image_dtype_, out);
-    return;
+void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
+                          WorkerScratch& scratch, StageTimes& times) {
+  const std::int64_t start_ns = now_ns();
+  // Where a sample's pixels are done is looked at in the first one only: a clock costs as much as a
+  // small picture's step.
+  std::int64_t pixels_ns = 0, sample_ns = 0;
+  const std::byte* input = buffer.bytes;
+  for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
+    const std::int64_t id = buffer.ids[std::size_t(i)];
+    buffer.row = unit.first_row + i;
+    if (buffer.processed[std::size_t(i)] != nullptr) {
+      copy_processed(buffer.processed[std::size_t(i)], buffer.row, slot);
+      continue;
+    }
+    const bool timed = sample_ns == 0;
+    const std::int64_t sample_start_ns = timed ? now_ns() : 0;
+    write_sample({id, buffer.row, input, slot}, unit.epoch, scratch, timed ? &pixels_ns : nullptr);
+    if (timed) {
+      pixels_ns -= sample_start_ns;
+      sample_ns = now_ns() - sample_start_ns;
+    }
+    if (cache_) keep_processed(id, buffer.row, slot);
   }
-  const DrawAddress address = pixel::augment_address(seed_, std::uint64_t(split_), item.epoch, id);
-  chain_->run(reinterpret_cast<const std::uint8_t*>(input), out, address, scratch.steps.data());
+  const std::int64_t all_ns = now_ns() - start_ns;
+  const double share = sample_ns > 0 ? double(pixels_ns) / double(sample_ns) : 0.0;
+  const auto transform_ns = std::int64_t(double(all_ns) * share);
+  times[Stage::TRANSFORM] += transform_ns;
+  times[Stage::NORMALISE] += all_ns - transform_ns;
 }
 
-bool SplitPipeline::copy_from_cache(std::int64_t id, std::int64_t row, std::byte* slot) const {
-  if (cache_->state[std::size_t(id)].load(std::memory_order_acquire) != kFull) return false;
-  const std::byte* src = cache_->bytes.data() + std::size_t(id) * sample_bytes_;
+void SplitPipeline::write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
+                                 std::int64_t* pixels_done_ns) const {
+  const std::uint8_t* pixels = nullptr;
+  const DrawAddress address = pixel::augment_address(seed_, std::uint64_t(split_), epoch, row.id);
+  if (chain_) {
+    const std::byte* image = row.input + fields_[std::size_t(image_field_)].input_offset;
+    pixels = chain_->run_pixels(reinterpret_cast<const std::uint8_t*>(image), address,
+                                scratch.steps.data());
+  }
+  if (pixels_done_ns != nullptr) *pixels_done_ns = now_ns();
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const FieldPlan& field = fields_[f];
+    std::byte* out = field.row(row.slot, row.row);
+    const std::byte* in = row.input + field.input_offset;
+    if (int(f) != image_field_) {
+      std::memcpy(out, in, field.sample_bytes);
+    } else if (chain_) {
+      chain_->normalise(pixels, out, address);
+    } else {
+      convert_floats(reinterpret_cast<const float*>(in), field.input_bytes / sizeof(float),
+                     image_dtype_, out);
+    }
+  }
+}
+
+void SplitPipeline::copy_processed(const std::byte* processed, std::int64_t row,
+                                   std::byte* slot) const {
   for (const FieldPlan& field : fields_) {
-    std::memcpy(slot + field.offset + std::size_t(row) * field.sample_bytes, src,
-                field.sample_bytes);
-    src += field.sample_bytes;
+    std::memcpy(field.row(slot, row), processed, field.sample_bytes);
+    processed += field.sample_bytes;
   }
-  return true;
 }
 
-void SplitPipeline::copy_to_cache(std::int64_t id, std::int64_t row, const std::byte* slot) {
-  // The same sample of the next phase may be on its way in another worker: the first one writes.
-  std::uint8_t expected = kEmpty;
-  std::atomic<std::uint8_t>& state = cache_->state[std::size_t(id)];
-  if (!state.compare_exchange_strong(expected, kWriting, std::memory_order_relaxed)) return;
-  std::byte* dst = cache_->bytes.data() + std::size_t(id) * sample_bytes_;
+void SplitPipeline::keep_processed(std::int64_t id, std::int64_t row, std::byte* slot) {
+  std::byte* to = cache_->begin(id);
+  if (to == nullptr) return;
   for (const FieldPlan& field : fields_) {
-    std::memcpy(dst, slot + field.offset + std::size_t(row) * field.sample_bytes,
-                field.sample_bytes);
-    dst += field.sample_bytes;
+    std::memcpy(to, field.row(slot, row), field.sample_bytes);
+    to += field.sample_bytes;
   }
-  state.store(kFull, std::memory_order_release);
+  cache_->done(id);
 }
 
 }  // namespace tr::data

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,42 +12,39 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "data/processed_cache.h"
 #include "data/sampler.h"
+#include "data/stage_times.h"
 #include "data/transforms/chain.h"
+#include "data/unit_cursor.h"
 
 namespace tr::data {
 
 /// What one worker owns: buffers that are made once.
 struct WorkerScratch {
-  std::vector<std::byte> inputs;  // raw images of a chunk
-  std::vector<std::byte> steps;   // of PixelChain::run()
-  std::vector<std::byte*> outputs;
+  std::vector<std::byte> steps;  // of PixelChain::run_pixels()
 
-  std::int64_t num_bytes() const { return std::int64_t(inputs.size() + steps.size()); }
+  std::int64_t num_bytes() const { return std::int64_t(steps.size()); }
 };
 
-/// The places of an epoch's order that a worker fills, and where.
-struct WorkItem {
-  const Permutation* order = nullptr;
-  std::int64_t epoch = 0;
-  std::int64_t first_position = 0;  // in the epoch's order
-  std::int64_t first_row = 0;       // in the batch
-  std::int64_t count = 0;
-  std::byte* slot = nullptr;
-};
+constexpr std::int64_t kMostUnitSamples = 16;
 
-/// Where the time went, and how far it is: `row` is that of the sample being read, for the case
-/// that it throws.
-struct WorkProgress {
-  std::int64_t read_ns = 0, transform_ns = 0;
-  std::int64_t row = -1;
+/// A unit's samples as they were read.
+struct UnitBuffer {
+  std::byte* bytes = nullptr;  // [samples][SplitPipeline::input_stride()], aligned to 64
+  std::array<std::int64_t, kMostUnitSamples> ids{};
+  std::array<const std::byte*, kMostUnitSamples> processed{};  // in the cache; null: was read
+  std::vector<EncodedPicture> pictures;  // [samples] of a set whose image is encoded
+  std::int64_t row = 0;      // of the sample in hand: the one at fault if there is an error
+  std::exception_ptr error;  // what became of reading it
 };
 
 /// Which samples a loader's rank takes of a split, which must have a set.
 SamplerConfig sampler_config(const LoaderConfig& loader, Split split);
 
-/// Way of one split's samples into a slot: read, transform, normalise, or copy from the cache
-/// (CPVS). Shared by all workers.
+/// Way of one split's samples into a slot: read(), then write(), which transforms and normalises,
+/// or copies from the cache (CPVS). The two may be the business of different threads. Shared by
+/// all.
 class SplitPipeline {
  public:
   /// `who` ("training", "validation") opens messages.
@@ -60,39 +58,49 @@ class SplitPipeline {
   std::size_t slot_bytes() const { return slot_bytes_; }
   /// Field pointers of a batch in the slot at `base`.
   std::map<std::string, const void*> field_pointers(const std::byte* base) const;
+  /// Bytes of a sample as it is read, all fields.
+  std::size_t input_stride() const { return input_stride_; }
+  /// Samples come as picture files, which are waited for.
+  bool reads_files() const;
+  /// Samples of a unit: some 16 KiB of pixels, at most `most`.
+  std::int64_t unit_samples(std::int64_t most) const;
   void reserve(WorkerScratch& scratch) const;
-  std::int64_t cache_bytes() const { return std::int64_t(cache_ ? cache_->bytes.size() : 0); }
+  std::int64_t cache_bytes() const { return cache_ ? cache_->num_bytes() : 0; }
 
-  /// @throws DataError  of the first sample that cannot be read; progress.row is its row.
-  void fill(const WorkItem& item, WorkerScratch& scratch, WorkProgress& progress);
+  /// Fetches the unit's samples into the buffer. @throws DataError  of the first one that cannot be
+  /// read; buffer.row is its row.
+  void read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const;
+  /// Writes the rows of a unit that was read. Throws as read().
+  void write(const Unit& unit, UnitBuffer& buffer, std::byte* slot, WorkerScratch& scratch,
+             StageTimes& times);
 
  private:
-  static constexpr std::int64_t kChunk = 16;  // samples read before they are transformed
-
   struct FieldPlan {
     std::string name;
     std::size_t sample_bytes = 0;  // in the batch
     std::size_t input_bytes = 0;   // as read
+    std::size_t input_offset = 0;  // in the buffer's sample
     std::size_t offset = 0;        // in the slot
-    bool buffered = false;         // read into the worker's buffer, then converted
+
+    std::byte* row(std::byte* slot, std::int64_t row) const {
+      return slot + offset + std::size_t(row) * sample_bytes;
+    }
   };
-  struct Cache {
-    std::vector<std::byte> bytes;                  // [samples][sample_bytes of all fields]
-    std::vector<std::atomic<std::uint8_t>> state;  // kEmpty, kWriting, kFull
-    explicit Cache(std::size_t samples, std::size_t sample_bytes)
-        : bytes(samples * sample_bytes), state(samples) {}
+  struct Row {
+    std::int64_t id = 0, row = 0;
+    const std::byte* input = nullptr;
+    std::byte* slot = nullptr;
   };
+  static constexpr std::size_t kMostFields = 64;
 
   void plan_fields(const LoaderConfig& loader);
   void plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader);
-  void fill_chunk(const WorkItem& item, std::int64_t first, std::int64_t count,
-                  WorkerScratch& scratch, WorkProgress& progress);
-  void read_sample(std::int64_t id, std::int64_t row, std::byte* slot, std::byte* input,
-                   WorkerScratch& scratch) const;
-  void convert_image(const WorkItem& item, std::int64_t id, std::int64_t row,
-                     const std::byte* input, WorkerScratch& scratch) const;
-  bool copy_from_cache(std::int64_t id, std::int64_t row, std::byte* slot) const;
-  void copy_to_cache(std::int64_t id, std::int64_t row, const std::byte* slot);
+  void read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const;
+  /// A sample on its way to its row. `pixels_done_ns`: when its transforms had ended, if asked for.
+  void write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
+                    std::int64_t* pixels_done_ns) const;
+  void copy_processed(const std::byte* processed, std::int64_t row, std::byte* slot) const;
+  void keep_processed(std::int64_t id, std::int64_t row, std::byte* slot);
 
   std::string who_;
   SplitConfig config_;
@@ -102,9 +110,10 @@ class SplitPipeline {
   std::optional<Sampler> sampler_;
   std::vector<FieldPlan> fields_;
   int image_field_ = -1;             // index in fields_; -1: there is none
+  bool encoded_ = false;             // the image is a picture file
   std::optional<PixelChain> chain_;  // of UINT8 images
   std::size_t slot_bytes_ = 0, sample_bytes_ = 0, input_stride_ = 0;
-  std::unique_ptr<Cache> cache_;
+  std::unique_ptr<ProcessedCache> cache_;
 };
 
 }  // namespace tr::data

@@ -1,72 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/transfer_station.h"
 
+#include <algorithm>
+
 #include "core/check.h"
+#include "core/spin.h"
 
 namespace tr::data {
 namespace {
 
 constexpr std::size_t kSlotAlignment = 4096;
 
-std::uint32_t next_lap(std::uint32_t lap, std::uint32_t stopped) { return (lap + 1) & ~stopped; }
-
 }  // namespace
 
-TransferStation::TransferStation(int num_slots, std::size_t slot_bytes, int num_workers)
-    : num_workers_(num_workers),
-      stride_((slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
+TransferStation::TransferStation(int num_slots, std::size_t slot_bytes)
+    : stride_((slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
+      releases_per_wake_(std::max(1, num_slots / 2)),
       slots_(std::size_t(num_slots)) {
-  TR_ASSERT(num_slots >= 2 && num_workers >= 1 && slot_bytes > 0);
+  TR_ASSERT(num_slots >= 2 && slot_bytes > 0);
   arena_ = make_host_arena(std::int64_t(stride_ * slots_.size()));
-  for (Slot& s : slots_) s.pending.store(num_workers, std::memory_order_relaxed);
 }
 
 bool TransferStation::wait_writable(std::int64_t batch) {
-  std::atomic<std::uint32_t>& lap = slot(batch).writable_lap;
-  const std::uint32_t wanted = lap_of(batch);
-  for (;;) {
-    const std::uint32_t now = lap.load(std::memory_order_acquire);
-    if ((now & kStopped) != 0) return false;
-    if (now == wanted) return true;
-    lap.wait(now, std::memory_order_acquire);
+  while (!stopped_.load(std::memory_order_acquire)) {
+    if (is_writable(batch)) return true;
+    const std::uint32_t seen = wakes_.load(std::memory_order_acquire);
+    // Either these looks see what the consumer did before it raised `wakes_`, or that has moved on
+    // from `seen`.
+    if (!is_writable(batch) && !stopped_.load(std::memory_order_acquire)) {
+      wakes_.wait(seen, std::memory_order_acquire);
+    }
   }
+  return false;
 }
 
-void TransferStation::finish(std::int64_t batch) {
-  Slot& s = slot(batch);
+void TransferStation::finish(std::int64_t batch, std::int64_t units) {
+  Slot& s = slots_[std::size_t(slot_of(batch))];
   // acq_rel: the last one sees what the others wrote, and passes it on with ready_lap.
-  if (s.pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  s.pending.store(num_workers_, std::memory_order_relaxed);
-  s.ready_lap.store(next_lap(lap_of(batch), kStopped), std::memory_order_release);
+  if (s.finished.fetch_add(1, std::memory_order_acq_rel) + 1 != units) return;
+  s.finished.store(0, std::memory_order_relaxed);
+  s.ready_lap.store(lap_after(batch), std::memory_order_release);
   s.ready_lap.notify_one();
 }
 
 bool TransferStation::is_ready(std::int64_t batch) const {
   const Slot& s = slots_[std::size_t(slot_of(batch))];
-  return s.ready_lap.load(std::memory_order_acquire) == next_lap(lap_of(batch), kStopped);
+  return s.ready_lap.load(std::memory_order_acquire) == lap_after(batch);
 }
 
 void TransferStation::wait_ready(std::int64_t batch) {
-  std::atomic<std::uint32_t>& lap = slot(batch).ready_lap;
-  const std::uint32_t wanted = next_lap(lap_of(batch), kStopped);
-  for (;;) {
-    const std::uint32_t now = lap.load(std::memory_order_acquire);
-    if (now == wanted) return;
-    lap.wait(now, std::memory_order_acquire);
+  if (is_ready(batch)) return;
+  wake_workers();
+  if (spin_until(SpinTimes{}, [&] { return is_ready(batch); })) return;
+  std::atomic<std::uint32_t>& lap = slots_[std::size_t(slot_of(batch))].ready_lap;
+  while (!is_ready(batch)) {
+    const std::uint32_t seen = lap.load(std::memory_order_acquire);
+    if (seen != lap_after(batch)) lap.wait(seen, std::memory_order_acquire);
   }
 }
 
 void TransferStation::release(std::int64_t batch) {
-  Slot& s = slot(batch);
-  s.writable_lap.store(next_lap(lap_of(batch), kStopped), std::memory_order_release);
-  s.writable_lap.notify_all();
+  released_.store(batch + 1, std::memory_order_release);
+  if ((batch + 1) % releases_per_wake_ == 0) wake_workers();
+}
+
+void TransferStation::wake_workers() {
+  wakes_.fetch_add(1, std::memory_order_acq_rel);
+  wakes_.notify_all();
 }
 
 void TransferStation::stop() {
-  for (Slot& s : slots_) {
-    s.writable_lap.fetch_or(kStopped, std::memory_order_release);
-    s.writable_lap.notify_all();
-  }
+  stopped_.store(true, std::memory_order_release);
+  wake_workers();
 }
 
 }  // namespace tr::data

@@ -12,17 +12,20 @@
 
 namespace tr::data {
 
-/// R slots that batches pass through in turn: batch k of the stream lies in slot k mod R. All
-/// workers fill a part of each batch; the last one to finish hands it to the consumer, who gives
-/// the slot back for batch k + R. No locks: two counters of laps a slot, waited on in the kernel
-/// only when there is nothing to do.
+/// R slots that batches pass through in turn: batch k of the stream lies in slot k mod R. Workers
+/// fill a batch unit by unit; the last unit hands it to the consumer, who gives the slot back for
+/// batch k + R. No locks: a count of finished units a slot, and counts of batches that threads
+/// sleep on in the kernel only when there is nothing to do.
 ///
-///   worker    wait_writable(k) ... finish(k)
+///   worker    wait_writable(k) ... finish(k, units of k)
 ///   consumer  wait_ready(k) ... release(k)
+///
+/// Waking threads costs more than filling a small batch. So workers that ran ahead of the consumer
+/// sleep until half of the slots are free, or until the consumer waits.
 class TransferStation {
  public:
   /// @throws OutOfMemory  the slots cannot be had.
-  TransferStation(int num_slots, std::size_t slot_bytes, int num_workers);
+  TransferStation(int num_slots, std::size_t slot_bytes);
 
   int num_slots() const { return int(slots_.size()); }
   int slot_of(std::int64_t batch) const { return int(batch % std::int64_t(slots_.size())); }
@@ -36,33 +39,36 @@ class TransferStation {
 
   /// Until batch k may be written. False: the station was stopped.
   bool wait_writable(std::int64_t batch);
-  /// One worker's part of batch k is written.
-  void finish(std::int64_t batch);
-  /// Until every worker has finished batch k.
+  /// One of the `units` units of batch k is written.
+  void finish(std::int64_t batch, std::int64_t units);
+  /// Until every unit of batch k is written.
   void wait_ready(std::int64_t batch);
   bool is_ready(std::int64_t batch) const;
-  /// The consumer needs batch k no longer.
+  /// The consumer needs batch k no longer; in the order of the batches.
   void release(std::int64_t batch);
   /// Wakes all workers for good; from the consumer's thread.
   void stop();
 
  private:
-  // Lap counters are compared for equality only; their upper bit says that the station was stopped.
-  static constexpr std::uint32_t kStopped = 0x80000000u;
   struct alignas(64) Slot {
-    std::atomic<std::uint32_t> writable_lap{0};  // lap whose batch may be written
-    std::atomic<std::uint32_t> ready_lap{0};     // one more than the lap whose batch is complete
-    std::atomic<int> pending{0};                 // workers that have not finished
+    std::atomic<std::uint32_t> ready_lap{0};  // one more than the lap whose batch is complete
+    std::atomic<std::int64_t> finished{0};    // units of the batch that is being filled
   };
-  std::uint32_t lap_of(std::int64_t batch) const {
-    return std::uint32_t(batch / std::int64_t(slots_.size())) & ~kStopped;
+  std::uint32_t lap_after(std::int64_t batch) const {
+    return std::uint32_t(batch / std::int64_t(slots_.size())) + 1;
   }
-  Slot& slot(std::int64_t batch) { return slots_[std::size_t(slot_of(batch))]; }
+  bool is_writable(std::int64_t batch) const {
+    return batch < released_.load(std::memory_order_acquire) + std::int64_t(slots_.size());
+  }
+  void wake_workers();
 
-  int num_workers_;
   std::size_t stride_;
+  std::int64_t releases_per_wake_;
   std::vector<Slot> slots_;
   std::unique_ptr<Arena> arena_;
+  alignas(64) std::atomic<std::int64_t> released_{0};  // batches given back
+  std::atomic<bool> stopped_{false};
+  alignas(64) std::atomic<std::uint32_t> wakes_{0};  // what workers sleep on
 };
 
 }  // namespace tr::data

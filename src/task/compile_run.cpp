@@ -158,8 +158,10 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
   // Some batches are on their way to a device while others are filled.
   if (device.kind != DeviceKind::CPU) loader.num_slots = kDeviceSlots;
   loader.seed = config.global.values().seed;
-  const int workers = settings.load_workers + settings.preprocess_workers;
-  loader.num_workers = workers == 0 ? 0 : std::max(1, workers / batches.world_size);
+  const auto of_rank = [&](int threads) { return std::max(1, threads / batches.world_size); };
+  if (settings.preprocess_workers > 0) loader.num_workers = of_rank(settings.preprocess_workers);
+  if (settings.load_workers > 0) loader.num_readers = of_rank(settings.load_workers);
+  loader.bind_threads = settings.cpu_binding;
   loader.rank = rank;
   loader.world_size = batches.world_size;
   loader.full_memory = settings.fully;

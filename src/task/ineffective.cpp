@@ -108,7 +108,6 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
     notes.add("deterministic=false: every CPU kernel is deterministic");
   if (config.train.locate_faults && cpu)
     notes.add("locate_faults: an error of the CPU always names its node");
-  if (data.cpu_binding) notes.add("cpu_binding: threads are left to the system's scheduler");
   if (data.fully && data.dataset_name != "imagenet")
     notes.add("fully_mode: this set always lies in memory");
   notes.of_kind<Rule>(kOptimizerKeys, "optimizer", config.train.optimizer.kind);

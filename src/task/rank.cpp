@@ -9,6 +9,7 @@
 
 #include "algo/schedule.h"
 #include "core/check.h"
+#include "core/log.h"
 #include "data/split_pipeline.h"
 #include "graph/step_tables.h"
 #include "task/fault_place.h"
@@ -85,6 +86,7 @@ void Rank::open_stream(std::int64_t phase, std::int64_t step) {
       },
       phase, step);
   executor_->pin(loader_->slot_memory());
+  if (rank_ == 0) log_info("loader: {}", loader_->str());
 }
 
 void Rank::close_stream() {

@@ -104,10 +104,14 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& dataset(std::string name, std::string path = "");
   /// Allows compile() to fetch missing files into the folder.
   PreprocessorSetting& download(bool on = true);
-  /// Threads that read and transform samples; their sum is used. 0: chosen from the cores.
+  /// Threads that only read samples, ahead of those that transform them. 0: some for a set of
+  /// files, none for one in memory. Of all ranks together, as preprocess_workers.
   /// @throws InvalidArgument  n < 0.
   PreprocessorSetting& load_workers(int n);
+  /// Threads that transform samples, and read them where no thread is there for that alone. 0:
+  /// chosen from the cores. @throws InvalidArgument  n < 0.
   PreprocessorSetting& preprocess_workers(int n);
+  /// Binds each of these threads to a core of its own.
   PreprocessorSetting& cpu_binding(bool on = true);
   PreprocessorSetting& normalization(NormMode mode);
   /// y = (x / 255 - mean[c]) / std[c]. @throws InvalidArgument  lengths differ, or a std is not

@@ -86,10 +86,14 @@ const std::uint8_t* PixelChain::run_pixels(const std::uint8_t* src, const DrawAd
   return src;
 }
 
+void PixelChain::normalise(const std::uint8_t* pixels, void* dst,
+                           const DrawAddress& address) const {
+  normalization_->apply(pixels, dst, pixel::StepDraws{address, erasing_index_});
+}
+
 void PixelChain::run(const std::uint8_t* src, void* dst, const DrawAddress& address,
                      std::byte* scratch) const {
-  const std::uint8_t* pixels = run_pixels(src, address, scratch);
-  normalization_->apply(pixels, dst, pixel::StepDraws{address, erasing_index_});
+  normalise(run_pixels(src, address, scratch), dst, address);
 }
 
 }  // namespace tr::data

@@ -36,10 +36,11 @@ class PixelChain {
   /// `scratch` scratch_bytes(), aligned to 16.
   void run(const std::uint8_t* src, void* dst, const DrawAddress& address,
            std::byte* scratch) const;
-  /// The pixels before the normalisation (tests and inspection): the last step's buffer within
-  /// scratch, or src.
+  /// The two halves of run(). First the pixels before the normalisation: the last step's buffer
+  /// within scratch, or src.
   const std::uint8_t* run_pixels(const std::uint8_t* src, const DrawAddress& address,
                                  std::byte* scratch) const;
+  void normalise(const std::uint8_t* pixels, void* dst, const DrawAddress& address) const;
 
  private:
   ImageShape input_, output_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -92,6 +93,72 @@ TEST(LoaderTest, BytesDoNotDependOnWorkersOrSlots) {
   other.seed = 6;
   Loader changed(other, epochs(3));
   EXPECT_NE(stream_of(changed), expected);
+}
+
+TEST(LoaderTest, ReadersGiveTheSameBytes) {
+  Loader one(small_config(1), epochs(3));
+  const auto expected = stream_of(one);
+  EXPECT_EQ(one.num_readers(), 0);  // a set in memory is read by its workers
+  for (const auto& [workers, readers] : {std::pair{1, 1}, {1, 3}, {3, 1}, {4, 5}}) {
+    LoaderConfig config = small_config(workers);
+    config.num_readers = readers;
+    config.bind_threads = true;
+    config.val.cache_processed = true;
+    Loader loader(config, epochs(3));
+    EXPECT_EQ(loader.num_readers(), readers);
+    EXPECT_EQ(stream_of(loader), expected) << workers << " workers, " << readers << " readers";
+  }
+}
+
+TEST(LoaderTest, TheNextPassIsReadyWhenOneEnds) {
+  for (const int readers : {0, 2}) {
+    LoaderConfig config = small_config(2);
+    config.num_readers = readers;
+    Loader loader(config, epochs(20));
+    int passes = 0;
+    while (const Batch* batch = loader.next()) {
+      const bool ends = batch->last_in_phase;
+      loader.release(*batch);
+      if (!ends || ++passes == 40) continue;
+      // Two of three slots can be full by now, whatever pass they belong to.
+      for (int i = 0; i < 500 && !loader.is_ready(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ASSERT_TRUE(loader.is_ready()) << "after pass " << passes;
+      loader.stats();
+      const Batch* first = loader.next();
+      EXPECT_EQ(first->step, 0);
+      EXPECT_EQ(loader.stats().wait_ms, 0);
+      loader.release(*first);
+    }
+    EXPECT_EQ(passes, 40);
+  }
+}
+
+/// Resident memory of this process in bytes.
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+TEST(LoaderTest, MemoryStaysTheSameOverEpochs) {
+  LoaderConfig config = small_config(2);
+  config.num_readers = 2;
+  Loader loader(config, epochs(20));
+  const auto pass = [&] {
+    while (const Batch* batch = loader.next()) {
+      const bool ends = batch->last_in_phase;
+      loader.release(*batch);
+      if (ends) return;
+    }
+  };
+  for (int i = 0; i < 4; ++i) pass();
+  const std::int64_t planned = loader.memory_bytes(), before = resident_bytes();
+  for (int i = 4; i < 40; ++i) pass();
+  EXPECT_EQ(loader.next(), nullptr);
+  EXPECT_EQ(loader.memory_bytes(), planned);
+  EXPECT_NEAR(double(resident_bytes()), double(before), 0.01 * double(before));
 }
 
 TEST(LoaderTest, ResumesAtAnyPhaseAndStep) {
@@ -201,7 +268,9 @@ std::optional<StreamPhase> endless(std::int64_t i) { return StreamPhase{Split::T
 
 TEST(LoaderTest, ABadSampleIsThrownByNextWhateverTheWorkers) {
   for (const int workers : {1, 2, 5}) {
-    Loader loader(odd_config(std::make_shared<OddDataset>(60, 34, 0), workers), endless);
+    LoaderConfig config = odd_config(std::make_shared<OddDataset>(60, 34, 0), workers);
+    config.num_readers = workers - 1;
+    Loader loader(config, endless);
     for (int step = 0; step < 3; ++step) loader.release(*loader.next());
     // Both 34 and 35 fail: the first one is told, again at every further call.
     EXPECT_TRUE(throws<DataError>([&] { loader.next(); }, "sample 34 is damaged"));
@@ -217,6 +286,7 @@ TEST(LoaderTest, WorkersStopWhenTheSlotsAreFull) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_EQ(dataset->reads, 30);  // three slots of ten samples
+  EXPECT_EQ(loader.str(), "3 workers, 3 batches of 256 B ahead, 24.0 KiB in all");
   loader.release(*first);
   loader.release(*loader.next());
 }
@@ -225,7 +295,10 @@ TEST(LoaderTest, StopsAtAnyMoment) {
   const auto dataset = std::make_shared<OddDataset>(1000, -10, 0);
   for (int trial = 0; trial < 1000; ++trial) {
     const Philox4 draw = DrawAddress{1, DrawPurpose::TEST, std::uint64_t(trial), 0}.block(0);
-    Loader loader(odd_config(dataset, 1 + int(uniform_below(draw.v[0], 4))), endless);
+    LoaderConfig config = odd_config(dataset, 1 + int(uniform_below(draw.v[0], 4)));
+    config.num_readers = trial % 3;
+    config.num_slots = 2 + trial % 5;
+    Loader loader(config, endless);
     const int batches = int(uniform_below(draw.v[1], 7));
     for (int i = 0; i < batches; ++i) {
       const Batch* batch = loader.next();
@@ -243,9 +316,9 @@ TEST(LoaderTest, SlowSetsAreWaitedForAndCounted) {
   for (int i = 0; i < 8; ++i) loader.release(*loader.next());
   const LoaderStats stats = loader.stats();
   EXPECT_GT(stats.wait_ms, 3.0);  // 80 samples of 0.3 ms on two workers, less what was ahead
-  EXPECT_GE(stats.read_ms, 80 * 0.3);
+  EXPECT_GE(stats[Stage::READ], 80 * 0.3);
   EXPECT_GE(stats.samples, 80);
-  EXPECT_LT(loader.stats().read_ms, stats.read_ms);  // since the last call
+  EXPECT_LT(loader.stats()[Stage::READ], stats[Stage::READ]);  // since the last call
 }
 
 TEST(LoaderTest, AStepAllocatesNothing) {
@@ -280,6 +353,9 @@ TEST(LoaderTest, RefusesWrongUse) {
   LoaderConfig workers = config;
   workers.num_workers = -2;
   EXPECT_TRUE(throws<InvalidArgument>([&] { Loader(workers, endless); }, "num_workers is -2"));
+  LoaderConfig readers = config;
+  readers.num_readers = 257;
+  EXPECT_TRUE(throws<InvalidArgument>([&] { Loader(readers, endless); }, "num_readers is 257"));
   LoaderConfig no_val = config;
   no_val.val.dataset = nullptr;
   EXPECT_TRUE(throws<InvalidArgument>([&] { Loader loader(no_val, epochs(1), 1, 0); },

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/feed_verdict.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/format.h"
+
+namespace tr::data {
+namespace {
+
+constexpr double kInputBound = 0.1;  // part of the time that is spent waiting
+
+}  // namespace
+
+std::string feed_verdict(const LoaderStats& stats, double seconds) {
+  if (stats.wait_ms <= kInputBound * seconds * 1e3) return "compute bound";
+  const auto& stages = stats.stage_ms;
+  const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
+  if (sum <= 0) return "input bound";
+  const auto longest = std::max_element(stages.begin(), stages.end());
+  return fmt::format("input bound: {} {:.0f} %", stage_name(Stage(longest - stages.begin())),
+                     100 * *longest / sum);
+}
+
+}  // namespace tr::data
