@@ -34,6 +34,11 @@ nlohmann::json epoch_object(const EpochRecord& r) {
           {"lr", r.lr},
           {"images_per_s", r.images_per_s},
           {"data_wait_ms", r.data_wait_ms},
+          {"read_ms", r.read_ms},
+          {"decode_ms", r.decode_ms},
+          {"transform_ms", r.transform_ms},
+          {"normalise_ms", r.normalise_ms},
+          {"feed", r.feed},
           {"train_top1", measured(r.train_top1)},
           {"skipped_steps", r.skipped_steps}};
 }
@@ -111,6 +116,7 @@ void MetricsLog::result(const TrainingResult& result) {
                                  {"best_top5", result.best_top5},
                                  {"best_epoch", result.best_epoch},
                                  {"images_per_s", result.images_per_s},
+                                 {"feed", result.feed},
                                  {"total_s", result.total_s},
                                  {"peak_bytes", result.peak_bytes},
                                  {"weights_sha256", result.weights_sha256},

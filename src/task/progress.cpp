@@ -152,7 +152,7 @@ std::string ProgressMeter::head() const {
   add(Metric::VAL_LOSS, "val loss");
   add(Metric::VAL_TOP1, "top-1");
   add(Metric::VAL_TOP5, "top-5");
-  return text + fmt::format("  {:>10}  {:>10}  {:>9}", "lr", "images/s", "data wait");
+  return text + fmt::format("  {:>10}  {:>10}  {:>9}", "lr", "images/s", "data wait") + "  feed";
 }
 
 std::string ProgressMeter::row(const EpochRecord& r) const {
@@ -167,6 +167,7 @@ std::string ProgressMeter::row(const EpochRecord& r) const {
   add(Metric::VAL_TOP5, percent(r.top5));
   text += fmt::format("  {:>10.3g}  {:>10}  {:>6.1f} ms", r.lr, format_count(r.images_per_s),
                       r.data_wait_ms);
+  text += "  " + r.feed;
   if (r.skipped_steps > 0) text += fmt::format("  ({} steps skipped)", r.skipped_steps);
   return text;
 }

@@ -43,6 +43,11 @@ json record_json(const EpochRecord& r) {
           {"lr", r.lr},
           {"images_per_s", r.images_per_s},
           {"data_wait_ms", r.data_wait_ms},
+          {"read_ms", r.read_ms},
+          {"decode_ms", r.decode_ms},
+          {"transform_ms", r.transform_ms},
+          {"normalise_ms", r.normalise_ms},
+          {"feed", r.feed},
           {"train_top1", r.train_top1},
           {"skipped_steps", r.skipped_steps}};
 }
@@ -57,6 +62,12 @@ EpochRecord record_from(const json& j) {
   r.lr = j.at("lr");
   r.images_per_s = j.at("images_per_s");
   r.data_wait_ms = j.at("data_wait_ms");
+  // Absent in checkpoints of versions that did not measure them.
+  r.read_ms = j.value("read_ms", 0.0);
+  r.decode_ms = j.value("decode_ms", 0.0);
+  r.transform_ms = j.value("transform_ms", 0.0);
+  r.normalise_ms = j.value("normalise_ms", 0.0);
+  r.feed = j.value("feed", std::string());
   r.train_top1 = j.at("train_top1");
   r.skipped_steps = j.at("skipped_steps");
   return r;

@@ -12,6 +12,7 @@
 #include "core/folder_lock.h"
 #include "core/format.h"
 #include "core/log.h"
+#include "data/feed_verdict.h"
 #include "dist/local.h"
 #include "graph/step_tables.h"
 #include "renaissance/task/progress.h"
@@ -121,6 +122,7 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
   TR_CHECK(run_.data.train, "run: the task was compiled without a training set");
   TR_CHECK(!broken_, "run: a former run of this task ended with an error; make a new task");
   const Stopwatch total;
+  epoch_feed_ = run_feed_ = {};
   if (progress_.finished) {
     cancel = false;
     return make_result(total.seconds());
@@ -166,7 +168,12 @@ void Trainer::train_phase() {
   const Stopwatch watch;
   while (const auto suspect = run_steps()) judge_skipped_step(*suspect);
   progress_.train_seconds += watch.seconds();
-  progress_.epoch.data_wait_ms += ranks_.front()->loader_stats().wait_ms;
+  const data::LoaderStats fed = ranks_.front()->loader_stats();
+  progress_.epoch.data_wait_ms += fed.wait_ms;
+  for (Feed* feed : {&epoch_feed_, &run_feed_}) {
+    feed->stats.add(fed);
+    feed->seconds += watch.seconds();
+  }
   if (progress_.step < run_.train_steps) {
     interrupted_ = true;
     return;
@@ -246,6 +253,13 @@ void Trainer::end_training_of_epoch() {
   }
   const std::int64_t images =
       run_.sizes.drop_last ? run_.train_steps * run_.batches.global : run_.sizes.train;
+  const data::LoaderStats& fed = epoch_feed_.stats;
+  record.read_ms = fed[data::Stage::READ];
+  record.decode_ms = fed[data::Stage::DECODE];
+  record.transform_ms = fed[data::Stage::TRANSFORM];
+  record.normalise_ms = fed[data::Stage::NORMALISE];
+  record.feed = data::feed_verdict(fed, epoch_feed_.seconds);
+  epoch_feed_ = {};
   record.images_per_s = double(images) / std::max(1e-9, progress_.train_seconds);
   progress_.all_train_seconds += progress_.train_seconds;
   const bool validated_next = std::size_t(progress_.phase) < run_.phases.size() &&
@@ -388,6 +402,7 @@ TrainingResult Trainer::make_result(double seconds) {
   result.history = progress_.history;
   const double trained = progress_.all_train_seconds + progress_.train_seconds;
   result.images_per_s = trained > 0 ? double(progress_.train_images) / trained : 0;
+  result.feed = data::feed_verdict(run_feed_.stats, run_feed_.seconds);
   result.total_s = seconds;
   result.peak_bytes = arena_bytes();
   result.weights_sha256 = state().weights_sha256();

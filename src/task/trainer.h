@@ -94,6 +94,11 @@ class Trainer {
   bool broken_ = false;       // a run ended with an error: the ranks' state is not to be trusted
   bool interrupted_ = false;  // by cancel() or a signal
   bool in_on_step_ = false;   // the other ranks go on while a callback runs
+  struct Feed {               // training phases since the run began
+    data::LoaderStats stats;
+    double seconds = 0;
+  };
+  Feed epoch_feed_, run_feed_;
   std::int64_t steps_a_launch_ =
       10;  // what the device does in a fraction of a second; a guess at first
 

@@ -84,6 +84,7 @@ std::string final_table(const DeepLearningTask& task, const TrainingResult& resu
   text += row("best top-1", fmt::format("{:.2f} %", 100 * result.best_top1));
   text += row("best epoch", std::to_string(result.best_epoch));
   text += row("images/s", format_count(result.images_per_s));
+  text += row("feed", result.feed);
   text += row("peak memory", format_bytes(result.peak_bytes));
   text += row("time", format_duration(result.total_s));
   text += row("weights", "sha256 " + result.weights_sha256.substr(0, 16));
@@ -104,6 +105,7 @@ nlohmann::json result_json(const DeepLearningTask& task, const TrainingResult& r
           {"best_epoch", result.best_epoch},
           {"epochs", std::move(epochs)},
           {"images_per_s", result.images_per_s},
+          {"feed", result.feed},
           {"compile_ms", task.compile_ms()},
           {"total_s", result.total_s},
           {"peak_bytes", result.peak_bytes},

@@ -17,6 +17,11 @@ struct EpochRecord {
   double lr = 0;            // of the epoch's last step
   double images_per_s = 0;  // training samples over the training phase's time
   double data_wait_ms = 0;  // time in which a step waited for its batch, whole epoch
+  /// Of the host's threads meanwhile, summed over them; 0 where the data stay on the device.
+  double read_ms = 0, decode_ms = 0, transform_ms = 0, normalise_ms = 0;
+  /// What held training up: "compute bound", or "input bound: decode 78 %", the stage that the
+  /// threads spent most of their time in.
+  std::string feed;
   double train_top1 = -1;
   std::int64_t skipped_steps = 0;  // a gradient was not finite
 };
@@ -28,6 +33,7 @@ struct TrainingResult {
   int best_epoch = -1;   // 1-based; -1: nothing was validated
   std::vector<EpochRecord> history;
   double images_per_s = 0;      // over the training phases of all epochs of this run
+  std::string feed;             // EpochRecord::feed over all of them
   double total_s = 0;           // of this call
   std::int64_t peak_bytes = 0;  // the arenas of all ranks
   std::string weights_sha256;
