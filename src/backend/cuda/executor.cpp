@@ -25,11 +25,13 @@
 namespace tr::cuda {
 namespace {
 
-/// One lowered graph: its nodes made ready, and the captured step.
+/// One lowered graph: its nodes made ready, which read zone A of the inputs where they run singly,
+/// and the captured step for each zone.
 struct Step {
   std::vector<Input> inputs;
   std::unique_ptr<PreparedGraph> prepared;
-  GraphExec exec;
+  std::array<GraphExec, 2> exec;
+  int zone = 0;                           // of its last batch
   std::map<std::string, double> seconds;  // by node, since they were last taken
 };
 
@@ -44,6 +46,8 @@ class CudaExecutor final : public Executor {
     faults_ = std::make_unique<FaultLocator>(device_, stream_->handle, options.locate_faults,
                                              fault_questions());
     arena_ = make_device_arena(compiled.memory.peak_bytes());
+    feed_ = std::make_unique<InputFeed>(arena_->base(), compiled.memory.input_zone_bytes,
+                                        stream_->handle);
     LaunchContext context;
     context.device = DeviceKind::CUDA;
     context.arena = arena_->base();
@@ -65,17 +69,19 @@ class CudaExecutor final : public Executor {
     cudaStreamSynchronize(stream_->handle);
   }
 
-  void bind_input(const std::string& field, const void* data) override { bound_[field] = data; }
+  void bind_input(const std::string& field, const void* data) override { feed_->bind(field, data); }
 
   void run(int variant) override {
     Step& step = step_of(variant);
     faults_->guard([&] {
       enter();
       if (timing_) return run_timed(variant);
-      copy_inputs(step);
-      if (profiling_) return run_profiled(step);
+      if (profiling_) return with_inputs(step, [&] { run_profiled(step); });
+      const int zone = feed_->next_zone();
+      copy_inputs(step, zone);
       faults_->launched(variant);
-      TR_CUDA(cudaGraphLaunch(step.exec.handle, stream_->handle));
+      TR_CUDA(cudaGraphLaunch(step.exec[std::size_t(zone)].handle, stream_->handle));
+      feed_->done(zone);
     });
   }
 
@@ -84,16 +90,15 @@ class CudaExecutor final : public Executor {
     const GraphAtlas::Entry& entry = compiled_.atlas.at(variant, id);
     if (entry.lowered < 0) return;
     enter();
-    copy_inputs(*steps_.at(std::size_t(entry.lowered)));
-    for (const auto& [first, last] : entry.runs)
-      steps_.at(std::size_t(entry.lowered))->prepared->run(first, last);
+    Step& step = *steps_.at(std::size_t(entry.lowered));
+    with_inputs(step, [&] {
+      for (const auto& [first, last] : entry.runs) step.prepared->run(first, last);
+    });
   }
 
-  std::int64_t last_launch() const override { return launched_; }
+  std::int64_t last_launch() const override { return feed_->last(); }
   void wait_inputs(std::int64_t launch) override {
-    TR_ASSERT(launched_ - launch < kTickets);
-    faults_->guard(
-        [&] { TR_CUDA(cudaEventSynchronize(tickets_[std::size_t(launch % kTickets)].handle)); });
+    faults_->guard([&] { feed_->wait(launch); });
   }
   void pin(std::span<const std::byte> memory) override {
     enter();
@@ -135,19 +140,19 @@ class CudaExecutor final : public Executor {
   }
 
   Tensor fetch(int variant, const std::string& name) override {
-    PreparedGraph& prepared = *step_of(variant).prepared;
+    Step& step = step_of(variant);
+    PreparedGraph& prepared = *step.prepared;
     const LoweredGraph& graph = prepared.graph();
     for (std::size_t id = 0; id < graph.tensors.size(); ++id) {
       const LoweredTensor& tensor = graph.tensors[id];
       if (tensor.name != name) continue;
       enter();
-      if (!is_persistent(tensor.role)) {
-        copy_inputs(step_of(variant));
-        prepared.run_for(TensorId(id));
-      }
+      if (!is_persistent(tensor.role)) with_inputs(step, [&] { prepared.run_for(TensorId(id)); });
       Tensor result(tensor.type.shape, tensor.type.dtype);
-      copy(result.raw(), prepared.address(TensorId(id)), std::int64_t(result.num_bytes()),
-           cudaMemcpyDeviceToHost);
+      bind_zone(step, step.zone);
+      const void* address = prepared.address(TensorId(id));
+      bind_zone(step, 0);
+      copy(result.raw(), address, std::int64_t(result.num_bytes()), cudaMemcpyDeviceToHost);
       return result;
     }
     throw_as<InvalidArgument>("fetch: variant {} has no tensor '{}'", variant, name);
@@ -185,6 +190,7 @@ class CudaExecutor final : public Executor {
       if (timing_) return run_held_timed(held, split, variant, rows);
       faults_->launched(variant, std::int64_t(rows.size()));
       held.run(variant, rows);
+      feed_->done_all();
     });
   }
 
@@ -227,32 +233,43 @@ class CudaExecutor final : public Executor {
     return *steps_.at(std::size_t(compiled_.atlas.whole(variant)));
   }
 
-  /// Pageable memory is taken over before the call returns; pinned memory when the copy is done,
-  /// which the ticket tells.
-  void copy_inputs(const Step& step) {
-    for (const Input& input : step.inputs) {
-      const auto bound = bound_.find(input.field);
-      TR_CHECK(bound != bound_.end(), "executor: no data are bound to the field \"{}\"",
-               input.field);
-      TR_CUDA(cudaMemcpyAsync(arena_->base() + input.place, bound->second, std::size_t(input.bytes),
-                              cudaMemcpyHostToDevice, stream_->handle));
-    }
+  /// Lets single nodes, and what is captured next, read a zone.
+  void bind_zone(Step& step, int zone) {
+    for (const Input& input : step.inputs)
+      step.prepared->bind_input(input.field, feed_->place(input, zone));
+  }
+
+  void copy_inputs(Step& step, int zone) {
+    feed_->copy(step.inputs, zone);
+    step.zone = zone;
     ++launched_;
-    TR_CUDA(cudaEventRecord(tickets_[std::size_t(launched_ % kTickets)].handle, stream_->handle));
+  }
+
+  /// Copies the bound fields into zone A and enqueues what reads them there.
+  template <typename Body>
+  void with_inputs(Step& step, Body&& body) {
+    copy_inputs(step, 0);
+    body();
+    feed_->done(0);
   }
 
   void capture(Step& step) {
-    PreparedGraph& prepared = *step.prepared;
-    if (const StepProbe* marks = probe()) {
-      step.exec = capture_in_order(stream_->handle, prepared, *marks);
-    } else {
-      GraphCapture graph(stream_->handle);
-      graph.add(
-          prepared.graph(), [](int) { return GraphCapture::Tail(); },
-          [&](int node) { prepared.run(node, node + 1); });
-      step.exec = GraphExec(graph.instantiate());
+    for (const int zone : {1, 0}) {
+      bind_zone(step, zone);
+      GraphExec& exec = step.exec[std::size_t(zone)];
+      exec = captured(*step.prepared);
+      TR_CUDA(cudaGraphUpload(exec.handle, stream_->handle));
     }
-    TR_CUDA(cudaGraphUpload(step.exec.handle, stream_->handle));
+  }
+
+  GraphExec captured(PreparedGraph& prepared) {
+    if (const StepProbe* marks = probe())
+      return capture_in_order(stream_->handle, prepared, *marks);
+    GraphCapture graph(stream_->handle);
+    graph.add(
+        prepared.graph(), [](int) { return GraphCapture::Tail(); },
+        [&](int node) { prepared.run(node, node + 1); });
+    return GraphExec(graph.instantiate());
   }
 
   void copy(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
@@ -292,9 +309,10 @@ class CudaExecutor final : public Executor {
     const StepTimer::Step timed{.variant = variant, .prepared = step.prepared.get(), .frame = {}};
     timer_->prepare(timed);
     const std::int64_t begin_ns = now_ns();
-    copy_inputs(step);
-    faults_->launched(variant);
-    timer_->run(timed, begin_ns);
+    with_inputs(step, [&] {
+      faults_->launched(variant);
+      timer_->run(timed, begin_ns);
+    });
     faults_->waited();
   }
 
@@ -328,7 +346,9 @@ class CudaExecutor final : public Executor {
 
   /// The weights and all other state are put back afterwards.
   std::string failing_node(int variant) {
-    PreparedGraph& prepared = *step_of(variant).prepared;
+    Step& step = step_of(variant);
+    PreparedGraph& prepared = *step.prepared;
+    bind_zone(step, step.zone);
     std::vector<std::byte> state(std::size_t(compiled_.memory.persistent_bytes));
     const auto copy_state = [&](void* to, const void* from, cudaMemcpyKind kind) {
       TR_CUDA(cudaMemcpyAsync(to, from, state.size(), kind, stream_->handle));
@@ -348,6 +368,7 @@ class CudaExecutor final : public Executor {
     cudaGetLastError();
     const bool lives = cudaStreamSynchronize(stream_->handle) == cudaSuccess;
     if (lives) copy_state(arena_->base(), state.data(), cudaMemcpyHostToDevice);
+    bind_zone(step, 0);
     return found;
   }
 
@@ -376,9 +397,7 @@ class CudaExecutor final : public Executor {
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<Step>> steps_;  // by lowered graph
   std::map<std::string, std::int64_t, std::less<>> places_;
-  std::map<std::string, const void*, std::less<>> bound_;  // host memory, by field
-  static constexpr std::int64_t kTickets = 32;  // launches whose inputs can be waited for
-  std::array<Event, kTickets> tickets_;
+  std::unique_ptr<InputFeed> feed_;
   std::vector<std::unique_ptr<HeldSplit>> held_;
   std::unique_ptr<FaultLocator> faults_;
   StepProbe marks_;

@@ -21,7 +21,9 @@ struct Stream {
 
 struct Event {
   cudaEvent_t handle = nullptr;
-  Event() { TR_CUDA(cudaEventCreate(&handle)); }
+  explicit Event(unsigned flags = cudaEventDefault) {
+    TR_CUDA(cudaEventCreateWithFlags(&handle, flags));
+  }
   ~Event() {
     if (handle != nullptr) cudaEventDestroy(handle);
   }

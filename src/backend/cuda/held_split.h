@@ -11,16 +11,11 @@
 #include "backend/cuda/device_split.h"
 #include "backend/cuda/feed.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/input_feed.h"
 #include "backend/cuda/ordered_capture.h"
 #include "backend/prepared_graph.h"
 
 namespace tr::cuda {
-
-/// Where a field of the batch goes.
-struct Input {
-  std::string field;
-  std::int64_t place = 0, bytes = 0;
-};
 
 /// What a captured step needs of its executor.
 struct StepSource {

@@ -101,6 +101,38 @@ TEST_F(CudaTraining, HostAndDeviceFeedTheSameBytes) {
   }
 }
 
+// Batches come into two zones in turn, whatever reads them: 16 and 3 steps a pass, each with a
+// smaller last batch, and between them evaluations, predictions and single nodes.
+TEST_F(CudaTraining, HostFeedKeepsItsZonesApart) {
+  for (const char* micro : {"48", "16"}) {
+    SCOPED_TRACE(micro);
+    const auto task = [&](const char* place) {
+      DeepLearningTask made = task_of({.place = place});
+      made.set("local_batch_size", micro)
+          .set("accumulate_steps", micro == std::string("48") ? "1" : "3");
+      return made;
+    };
+    DeepLearningTask held = task("device");
+    const TrainingResult want = run(held);
+    DeepLearningTask fed = task("host");
+    const Tensor batch = Tensor::uniform({5, kSide, kSide, 1}, -1, 1, 7);
+    fed.callbacks({.on_step =
+                       [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                         if (step % 5 == 0) t.predict(batch);
+                         if (step % 7 == 0) t.evaluate();
+                         if (step % 11 == 0) t.fetch("1.weight");
+                       },
+                   .on_epoch = {}});
+    EXPECT_EQ(run(fed).weights_sha256, want.weights_sha256);
+    DeepLearningTask quiet = task("host");
+    const TrainingResult got = run(quiet);
+    EXPECT_EQ(got.weights_sha256, want.weights_sha256);
+    EXPECT_EQ(got.history.back().val_loss, want.history.back().val_loss);
+    // The printed arena holds both zones: feeding from the host takes no more than the other.
+    EXPECT_EQ(got.peak_bytes, want.peak_bytes);
+  }
+}
+
 TEST_F(CudaTraining, SingleLaunchesGiveTheBytesOfMany) {
   const TrainingResult many = run(Choices{});
   DeepLearningTask single = task_of({});
