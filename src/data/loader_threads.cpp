@@ -10,6 +10,7 @@
 #include "core/block_signals.h"
 #include "core/check.h"
 #include "core/cpu_info.h"
+#include "core/cpu_topology.h"
 #include "core/format.h"
 #include "core/log.h"
 
@@ -19,20 +20,8 @@ namespace {
 constexpr int kMaxThreads = 256;                      // of each kind
 constexpr int kFewestReaders = 2, kMostReaders = 16;  // chosen
 
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
-/// Thread `index` to a core of its own as far as they suffice; the first core is the consumer's.
-void bind_thread(std::thread& thread, std::size_t index) {
-  const std::vector<int> cores = usable_cores();
-  if (cores.size() < 2) return;
+/// Binds thread `index` to `cores[index + 1]`, over and over; the first core is the consumer's.
+void bind_thread(std::thread& thread, std::size_t index, const std::vector<int>& cores) {
   const int core = cores[(index + 1) % cores.size()];
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -60,6 +49,9 @@ ThreadCounts choose_threads(const LoaderConfig& config, bool reads_files) {
 
 void LoaderThreads::start(const char* kind, int count, const std::function<void(int)>& body) {
   const BlockSignals blocked;
+  // Near the consumer: a device that it feeds copies from memory of its node.
+  const std::vector<int> cores =
+      bind_ ? nearest_first(usable_cores(), sched_getcpu()) : std::vector<int>();
   for (int i = 0; i < count; ++i) {
     try {
       threads_.emplace_back([body, i] { body(i); });
@@ -68,7 +60,7 @@ void LoaderThreads::start(const char* kind, int count, const std::function<void(
                             error.what());
     }
     pthread_setname_np(threads_.back().native_handle(), fmt::format("tr-{}-{}", kind, i).c_str());
-    if (bind_) bind_thread(threads_.back(), threads_.size() - 1);
+    if (cores.size() > 1) bind_thread(threads_.back(), threads_.size() - 1, cores);
   }
 }
 
