@@ -17,6 +17,7 @@ class MemoryDataset final : public Dataset {
   std::int64_t num_samples() const override { return num_samples_; }
   std::vector<Field> fields() const override { return fields_; }
   void read(std::int64_t id, std::span<std::byte* const> out) const override;
+  void prefetch(std::int64_t id) const override;
   int num_classes() const override { return num_classes_; }
   std::string name() const override { return name_; }
 

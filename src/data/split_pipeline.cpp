@@ -137,15 +137,19 @@ void SplitPipeline::reserve(WorkerScratch& scratch) const {
 
 void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const {
   const std::int64_t start_ns = now_ns();
-  std::byte* input = buffer.bytes;
-  for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
-    buffer.row = unit.first_row + i;
+  for (std::int64_t i = 0; i < unit.count; ++i) {
     const std::int64_t id = sampler_->sample_at(*unit.order, unit.first_position + i);
     buffer.ids[std::size_t(i)] = id;
     const std::byte*& processed = buffer.processed[std::size_t(i)];
     processed = cache_ ? cache_->find(id) : nullptr;
-    if (processed != nullptr) continue;
-    read_sample(id, input, encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr);
+    if (processed == nullptr) config_.dataset->prefetch(id);
+  }
+  std::byte* input = buffer.bytes;
+  for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
+    buffer.row = unit.first_row + i;
+    if (buffer.processed[std::size_t(i)] != nullptr) continue;
+    read_sample(buffer.ids[std::size_t(i)], input,
+                encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr);
   }
   times[Stage::READ] += now_ns() - start_ns;
 }

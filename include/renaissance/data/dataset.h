@@ -39,11 +39,13 @@ class TR_API Dataset {
   /// Writes the fields of sample `id` to `out[i]` (bytes of fields()[i].type).
   /// @throws DataError  naming the sample and what is wrong with it.
   virtual void read(std::int64_t id, std::span<std::byte* const> out) const = 0;
-  /// The same of a set whose image is encoded: the file goes to `picture`, the other fields to
+  /// As read(), of a set whose image is encoded: the file goes to `picture`, the other fields to
   /// `out` (the image's pointer is not looked at, there and in read()).
   /// @throws DataError  naming the file: it is missing, cut, or its disk fails or does not answer.
   virtual void read_encoded(std::int64_t id, EncodedPicture& picture,
                             std::span<std::byte* const> out) const;
+  /// Says that sample `id` is read next: a set in memory lets the processor fetch its bytes.
+  virtual void prefetch(std::int64_t /*id*/) const {}
   /// Class of sample `id` where it is known without reading the sample; -1: it is not.
   virtual std::int64_t known_label(std::int64_t /*id*/) const { return -1; }
   /// How messages call sample `id`: the path of its file, or "sample 12 of mnist".

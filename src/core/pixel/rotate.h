@@ -43,7 +43,8 @@ TR_HOST_DEVICE inline std::int32_t rotate_source_y(const Rotation& r, int x, int
 /// Index of the left (upper) neighbour, cut to [-2, side]: there both neighbours lie outside.
 TR_HOST_DEVICE inline std::int32_t rotate_index(std::int32_t source, int side) {
   const std::int32_t index = source >> kRotateBits;
-  return index < -2 ? -2 : (index > side ? side : index);
+  const std::int32_t at_least = index < -2 ? -2 : index;  // compiled to a maximum and a minimum
+  return at_least > side ? side : at_least;
 }
 
 /// Weight of the right (lower) neighbour, 0..255.
