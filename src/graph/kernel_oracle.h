@@ -32,7 +32,7 @@ class KernelOracle {
 };
 
 /// For plans without a device: takes every node; each convolution gets 32 MiB of workspace. Offers the
-/// fused forms that every backend has.
+/// fused forms that every backend has: not the ops that only lowering makes.
 class PlanningOracle final : public KernelOracle {
  public:
   explicit PlanningOracle(DeviceKind device) : device_(device) {}
@@ -40,7 +40,8 @@ class PlanningOracle final : public KernelOracle {
                       std::span<const TensorType> out) const override;
   bool knows(const std::string&) const override { return true; }
   bool fuses(const std::string& op, const Attrs&, std::span<const TensorType>) const override {
-    return op != "fc_update" && op != "classifier_loss" && op != "finish_step";
+    const OpDef* def = OpRegistry::instance().find(op);
+    return def != nullptr && !def->fused;
   }
   DeviceKind device() const override { return device_; }
 

@@ -173,6 +173,24 @@ const OpRegistration kConv{{.name = "conv",
                             .doc = "Cross-correlation of [N, H, W, C] with [O, R, S, C / groups]. "
                                    "torch.nn.functional.conv2d"}};
 
+std::vector<TensorType> infer_statistics(const Attrs& attrs, Types in) {
+  std::vector<TensorType> out = infer(attrs, in);
+  out.push_back({Shape{2, out[0].shape.back()}, DType::FP32});
+  return out;
+}
+
+const OpRegistration kConvStatistics{
+    {.name = "conv_statistics",
+     .inputs = {"x", "weight"},
+     .outputs = {"y", "statistics"},
+     .attrs = kAttrs,
+     .infer = infer_statistics,
+     .cost = cost,
+     .precision = Precision::LOW,
+     .fused = true,
+     .doc =
+         "conv without a bias; statistics are the sums of y and of its squares, a channel each."}};
+
 const OpRegistration kConvDx{{.name = "conv_dx",
                               .inputs = {"dy", "weight", "x"},
                               .outputs = {"dx"},

@@ -47,10 +47,10 @@ struct AdaptiveGeometry {
   Shape x_shape() const { return {batch, height, width, channels}; }
   Shape y_shape() const { return {batch, out_height, out_width, channels}; }
   /// Cells [begin, end) of the `size` along one axis that window `index` of `count` averages.
-  static std::int64_t begin(std::int64_t index, std::int64_t size, std::int64_t count) {
+  static constexpr std::int64_t begin(std::int64_t index, std::int64_t size, std::int64_t count) {
     return index * size / count;
   }
-  static std::int64_t end(std::int64_t index, std::int64_t size, std::int64_t count) {
+  static constexpr std::int64_t end(std::int64_t index, std::int64_t size, std::int64_t count) {
     return ((index + 1) * size + count - 1) / count;
   }
 };

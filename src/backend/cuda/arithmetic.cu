@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// add with broadcasting and cast; reduce_to is in reduce_to.cu.
-#include "backend/cuda/cast.cuh"
+// add and mul with broadcasting, and cast; reduce_to and mul_reduce are in reduce_to.cu.
 #include "backend/cuda/axes.h"
+#include "backend/cuda/cast.cuh"
+#include "backend/cuda/widen.h"
 
 namespace tr::cuda {
 namespace {
 
-template <typename T>
-struct AddSame {
+struct Add {
+  __device__ static float of(float a, float b) { return a + b; }
+};
+struct Mul {
+  __device__ static float of(float a, float b) { return a * b; }
+};
+
+template <typename Op, typename T>
+struct MapSame {
   const T *a, *b;
   T* y;  // may be a or b
 
@@ -17,14 +25,14 @@ struct AddSame {
     const Vector<T, N> more = load<N>(b + i);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      values.v[j] = from_float<T>(to_float(values.v[j]) + to_float(more.v[j]));
+      values.v[j] = from_float<T>(Op::of(to_float(values.v[j]), to_float(more.v[j])));
     }
     store(y + i, values);
   }
 };
 
-template <typename T, typename Offset>
-struct AddBroadcast {
+template <typename Op, typename T, typename Offset>
+struct MapBroadcast {
   const T *a, *b;
   T* y;
   Axes<Offset> axes;
@@ -35,13 +43,14 @@ struct AddBroadcast {
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float more = to_float(b[axes.offset(Offset(i) + Offset(j))]);
-      values.v[j] = from_float<T>(to_float(values.v[j]) + more);
+      values.v[j] = from_float<T>(Op::of(to_float(values.v[j]), more));
     }
     store(y + i, values);
   }
 };
 
-void launch_add(const KernelArgs& args) {
+template <typename Op>
+void launch_binary(const KernelArgs& args) {
   const Shape &shape = args.in_type(0).shape, &other = args.in_type(1).shape;
   const std::int64_t count = shape.num_elements();
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
@@ -50,20 +59,30 @@ void launch_add(const KernelArgs& args) {
     const T *a = args.in<T>(0), *b = args.in<T>(1);
     T* y = args.out<T>(0);
     if (count == other.num_elements()) {
-      launch_map<kWide>(args, count, aligned_to(kVectorBytes, a, b, y), AddSame<T>{a, b, y});
+      launch_map<kWide>(args, count, aligned_to(kVectorBytes, a, b, y), MapSame<Op, T>{a, b, y});
       return;
     }
     dispatch_offset(count, [&](auto offset_tag) {
       using Offset = typename decltype(offset_tag)::type;
       const Broadcast<Offset> map(shape, other);
       launch_map<kWide>(args, count, aligned_to(kVectorBytes, a, y),
-                        AddBroadcast<T, Offset>{a, b, y, map.large});
+                        MapBroadcast<Op, T, Offset>{a, b, y, map.large});
     });
   });
 }
 
-const KernelRegistration kAdd{simple_kernel("add", launch_add, refuse_unless_floating)};
+const KernelRegistration kAdd{simple_kernel("add", launch_binary<Add>, refuse_unless_floating)};
+const KernelRegistration kMul{simple_kernel("mul", launch_binary<Mul>, refuse_unless_floating)};
 const KernelRegistration kCast{simple_kernel("cast", launch_cast, refuse_unless_floating)};
 
 }  // namespace
+
+void widen(const KernelArgs& args, DType dtype, const void* from, float* to, std::int64_t count) {
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = static_cast<const T*>(from);
+    launch_map<4>(args, count, aligned_to(kVectorBytes, x, to), Cast<T, float>{x, to});
+  });
+}
+
 }  // namespace tr::cuda

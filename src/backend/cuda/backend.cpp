@@ -4,6 +4,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cudnn_info.h"
 #include "backend/cuda/executor.h"
 #include "backend/device_backend.h"
 #include "core/format.h"
@@ -61,7 +62,7 @@ const DeviceBackendRegistration kCuda{{
     .built_for = fmt::format("CUDA {}, {}", version_text(CUDART_VERSION), TR_CUDA_TARGETS),
     .devices = devices,
     .why_none = why_none,
-    .libraries = [] { return std::vector{cublaslt_info()}; },
+    .libraries = [] { return std::vector{cublaslt_info(), cudnn_info()}; },
     .make_executor = make_executor,
 }};
 

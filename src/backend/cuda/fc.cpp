@@ -6,6 +6,7 @@
 #include "backend/cuda/fc_epilogue.h"
 #include "backend/cuda/fc_product.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/workspace_layout.h"
 #include "core/check.h"
 #include "core/format.h"
 #include "core/log.h"
@@ -25,20 +26,6 @@ std::string activation_name(const Attrs& attrs) {
 float activation_alpha(const Attrs& attrs) {
   return attrs.contains("alpha") ? attrs.f32("alpha") : 0.0f;
 }
-
-/// Bytes of the workspace, in the order of the parts that a kernel asks for.
-class WorkspaceLayout {
- public:
-  std::int64_t reserve(std::int64_t bytes) {
-    const std::int64_t offset = bytes_;
-    bytes_ += ceil_div<std::int64_t>(bytes, 256) * 256;
-    return offset;
-  }
-  std::int64_t bytes() const { return bytes_; }
-
- private:
-  std::int64_t bytes_ = 0;
-};
 
 /// A product and what is fused into it.
 struct ChosenProduct {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_to: sums over the axes along which a tensor was broadcast.
+// reduce_to and mul_reduce: sums over the axes along which a tensor was broadcast, of its elements
+// or of its products with another.
 #include <algorithm>
 
-#include "backend/cuda/cast.cuh"
 #include "backend/cuda/axes.h"
+#include "backend/cuda/cast.cuh"
 
 namespace tr::cuda {
 namespace {
@@ -33,9 +34,21 @@ __device__ void put(void* to, DType dtype, std::int64_t i, float value) {
   }
 }
 
+/// What is summed, by element.
+template <typename T>
+struct Values {
+  const T* x;
+  __device__ float operator()(std::int64_t i) const { return to_float(x[i]); }
+};
+template <typename T>
+struct Products {
+  const T *a, *b;
+  __device__ float operator()(std::int64_t i) const { return to_float(a[i]) * to_float(b[i]); }
+};
+
 /// A warp's lanes are neighbouring outputs, its block's warps share their terms.
-template <typename T, typename Offset>
-__global__ void sum_columns_kernel(const T* x, void* y, Sums<Offset> sums) {
+template <typename Source, typename Offset>
+__global__ void sum_columns_kernel(Source x, void* y, Sums<Offset> sums) {
   __shared__ float partial[kWarps][kLanes];
   const std::int64_t begin = blockIdx.y * sums.slice_terms;
   const std::int64_t end = min(sums.terms, begin + sums.slice_terms);
@@ -45,10 +58,10 @@ __global__ void sum_columns_kernel(const T* x, void* y, Sums<Offset> sums) {
     const bool exists = output < sums.outputs;
     float sum = 0;
     if (exists) {
-      const T* from = x + sums.kept.offset(Offset(output));
+      const std::int64_t from = sums.kept.offset(Offset(output));
 #pragma unroll 4
       for (std::int64_t term = begin + threadIdx.y; term < end; term += kWarps) {
-        sum += to_float(from[sums.repeated.offset(Offset(term))]);
+        sum += x(from + sums.repeated.offset(Offset(term)));
       }
     }
     partial[threadIdx.y][threadIdx.x] = sum;
@@ -62,17 +75,17 @@ __global__ void sum_columns_kernel(const T* x, void* y, Sums<Offset> sums) {
 }
 
 /// A warp's lanes share one output's terms.
-template <typename T, typename Offset>
-__global__ void sum_rows_kernel(const T* x, void* y, Sums<Offset> sums) {
+template <typename Source, typename Offset>
+__global__ void sum_rows_kernel(Source x, void* y, Sums<Offset> sums) {
   const std::int64_t begin = blockIdx.y * sums.slice_terms;
   const std::int64_t end = min(sums.terms, begin + sums.slice_terms);
   for (std::int64_t output = std::int64_t(blockIdx.x) * kWarps + threadIdx.y; output < sums.outputs;
        output += std::int64_t(gridDim.x) * kWarps) {
-    const T* from = x + sums.kept.offset(Offset(output));
+    const std::int64_t from = sums.kept.offset(Offset(output));
     float sum = 0;
 #pragma unroll 4
     for (std::int64_t term = begin + threadIdx.x; term < end; term += kLanes) {
-      sum += to_float(from[sums.repeated.offset(Offset(term))]);
+      sum += x(from + sums.repeated.offset(Offset(term)));
     }
     for (int width = kLanes / 2; width > 0; width /= 2) {
       sum += __shfl_down_sync(0xffffffffu, sum, width);
@@ -99,31 +112,32 @@ Sums<Offset> sums_of(const TensorType& in, const TensorType& out) {
   return sums;
 }
 
-template <typename T, typename Offset>
-void launch_sums(const KernelArgs& args, const T* x, void* y, const Sums<Offset>& sums,
+template <typename Source, typename Offset>
+void launch_sums(const KernelArgs& args, const Source& x, void* y, const Sums<Offset>& sums,
                  bool columns) {
   LaunchShape shape = shape_for(sums.outputs, columns ? kLanes : kWarps);
   shape.block = dim3(kLanes, kWarps);
   shape.grid.y = unsigned(sums.num_slices());
-  launch(args, shape, columns ? sum_columns_kernel<T, Offset> : sum_rows_kernel<T, Offset>, x, y,
+  launch(args, shape,
+         columns ? sum_columns_kernel<Source, Offset> : sum_rows_kernel<Source, Offset>, x, y,
          sums);
 }
 
 /// Long sums of few outputs are cut into slices, which a second launch adds up.
-template <typename T, typename Offset>
-void reduce(const KernelArgs& args) {
+template <typename Offset, typename Source>
+void reduce(const KernelArgs& args, const Source& source) {
   const TensorType &in = args.in_type(0), &out = args.out_type(0);
   const bool columns = !Broadcast<Offset>(in.shape, out.shape).repeats_last();
   Sums<Offset> sums = sums_of<Offset>(in, out);
   const std::int64_t slices = sums.num_slices();
-  if (slices == 1) return launch_sums(args, args.in<T>(0), args.out<void>(0), sums, columns);
+  if (slices == 1) return launch_sums(args, source, args.out<void>(0), sums, columns);
   sums.dtype = DType::FP32;
-  launch_sums(args, args.in<T>(0), args.workspace(), sums, columns);
+  launch_sums(args, source, args.workspace(), sums, columns);
   Sums<Offset> rest{{}, {}, sums.outputs, slices, slices, out.dtype};
   rest.kept.push(Offset(sums.outputs), 1);
   rest.repeated.push(Offset(slices), Offset(sums.outputs));
-  launch_sums(args, reinterpret_cast<const float*>(args.workspace()), args.out<void>(0), rest,
-              true);
+  launch_sums(args, Values<float>{reinterpret_cast<const float*>(args.workspace())},
+              args.out<void>(0), rest, true);
 }
 
 void launch_reduce_to(const KernelArgs& args) {
@@ -133,9 +147,28 @@ void launch_reduce_to(const KernelArgs& args) {
   if (count == outputs) return launch_cast(args);
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    dispatch_offset(count,
-                    [&](auto offset_tag) { reduce<T, typename decltype(offset_tag)::type>(args); });
+    dispatch_offset(count, [&](auto offset_tag) {
+      reduce<typename decltype(offset_tag)::type>(args, Values<T>{args.in<T>(0)});
+    });
   });
+}
+
+void launch_mul_reduce(const KernelArgs& args) {
+  if (args.out_type(0).shape.num_elements() == 0) return;
+  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    dispatch_offset(args.in_type(0).shape.num_elements(), [&](auto offset_tag) {
+      reduce<typename decltype(offset_tag)::type>(args, Products<T>{args.in<T>(0), args.in<T>(1)});
+    });
+  });
+}
+
+/// Bytes of the sums of slices.
+std::int64_t slice_bytes(const KernelQuery& query) {
+  const std::int64_t outputs = query.out[0].shape.num_elements();
+  if (outputs == 0) return 0;
+  const std::int64_t slices = sums_of<std::int64_t>(query.in[0], query.out[0]).num_slices();
+  return slices == 1 ? 0 : slices * outputs * std::int64_t(sizeof(float));
 }
 
 KernelDef reduce_to_kernel() {
@@ -143,15 +176,22 @@ KernelDef reduce_to_kernel() {
     return refuse_unless_floating({query.attrs, query.in.first(1), query.out});
   });
   def.workspace_bytes = [](const KernelQuery& query) {
-    const std::int64_t outputs = query.out[0].shape.num_elements();
-    if (outputs == 0 || query.in[0].shape.num_elements() == outputs) return std::int64_t(0);
-    const std::int64_t slices = sums_of<std::int64_t>(query.in[0], query.out[0]).num_slices();
-    return slices == 1 ? 0 : slices * outputs * std::int64_t(sizeof(float));
+    const bool copies = query.in[0].shape.num_elements() == query.out[0].shape.num_elements();
+    return copies ? std::int64_t(0) : slice_bytes(query);
   };
   return def;
 }
 
+KernelDef mul_reduce_kernel() {
+  KernelDef def = simple_kernel("mul_reduce", launch_mul_reduce, [](const KernelQuery& query) {
+    return refuse_unless_floating({query.attrs, query.in.first(2), query.out});
+  });
+  def.workspace_bytes = slice_bytes;
+  return def;
+}
+
 const KernelRegistration kReduceTo{reduce_to_kernel()};
+const KernelRegistration kMulReduce{mul_reduce_kernel()};
 
 }  // namespace
 }  // namespace tr::cuda

@@ -11,6 +11,9 @@ const std::vector<NamedPass>& all_passes() {
                                                 {"fuse_fc_activation", fuse_fc_activation},
                                                 {"fuse_classifier_loss", fuse_classifier_loss},
                                                 {"eliminate_dead_code", eliminate_dead_code},
+                                                {"fuse_batch_norm", fuse_batch_norm},
+                                                {"fuse_norm_pool", fuse_norm_pool},
+                                                {"fuse_conv_statistics", fuse_conv_statistics},
                                                 {"fuse_step_tail", fuse_step_tail}};
   return passes;
 }

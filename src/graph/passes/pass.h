@@ -25,6 +25,9 @@ void fuse_softmax_loss(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_classifier_loss(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_step_tail(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_fc_activation(LoweredGraph& graph, const KernelOracle& oracle);
+void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle);
+void fuse_norm_pool(LoweredGraph& graph, const KernelOracle& oracle);
+void fuse_conv_statistics(LoweredGraph& graph, const KernelOracle& oracle);
 void eliminate_dead_code(LoweredGraph& graph, const KernelOracle& oracle);
 
 /// Who reads and who writes each tensor, as node numbers. Rebuilt after a rewrite.

@@ -62,6 +62,7 @@ TEST(OpDefinitions, InPlacePairsHaveEqualBytes) {
       continue;  // the planner compares bytes, b may be smaller
     for (const auto* pairs : {&def.in_place, &def.views}) {
       for (const auto& [out, in] : *pairs) {
+        if (std::size_t(out) >= c.out.size()) continue;  // the case does not ask for that output
         EXPECT_EQ(bytes_of(c.out.at(std::size_t(out))), bytes_of(c.in.at(std::size_t(in))))
             << c.op << " " << c.name;
       }

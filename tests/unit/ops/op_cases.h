@@ -33,6 +33,7 @@ std::vector<ShapeCase> product_cases();  // fc, conv, pooling, batch norm
 std::vector<ShapeCase> loss_cases();
 std::vector<ShapeCase> step_cases();        // optimizers and the step's tail
 std::vector<ShapeCase> fused_step_cases();  // what lowering makes of them
+std::vector<ShapeCase> fused_norm_cases();
 std::vector<ShapeCase> all_cases();
 
 }  // namespace tr::test

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of batch norm: two sums a channel (dy, dy (x - mean)), then dx. With a rectifier, and
+// with a residual sum before it, dy is masked on the way: by y computed again from x, or by the
+// mask that the forward pass left; nothing but x and the mask is kept for it.
+#include "backend/cuda/batch_norm.cuh"
+#include "backend/cuda/dispatch.h"
+
+namespace tr::cuda {
+namespace {
+
+/// Where the rectifier's mask comes from.
+enum class Gate { NONE, RECOMPUTED, MASK };
+
+/// What both passes read at an element. `more` is a second gradient of y, added to dy.
+template <typename T, int N>
+struct Gradients {
+  Vector<T, N> dy, more, x;
+  unsigned bits;
+};
+
+/// The gradient before the normalisation, dz, from what was loaded.
+template <typename T, Gate kGate, bool kMore>
+struct Source {
+  const T *dy, *more, *x;
+  const std::uint8_t* mask;
+
+  template <int N>
+  __device__ Gradients<T, N> load(const Place& at) const {
+    Gradients<T, N> loaded;
+    loaded.dy = cuda::load<N>(dy + at.i);
+    loaded.x = cuda::load<N>(x + at.i);
+    if constexpr (kMore) loaded.more = cuda::load<N>(more + at.i);
+    if constexpr (kGate == Gate::MASK) loaded.bits = load_mask<N>(mask, at.i);
+    return loaded;
+  }
+  template <int N>
+  __device__ float dz(const Normalisation<N>& norm, const Gradients<T, N>& in, int j) const {
+    float value = to_float(in.dy.v[j]);
+    // Rounded as the sum of two gradients is where nothing is fused.
+    if constexpr (kMore) value = to_float(from_float<T>(value + to_float(in.more.v[j])));
+    if constexpr (kGate == Gate::MASK) return (in.bits >> j) & 1u ? value : 0;
+    if constexpr (kGate == Gate::RECOMPUTED) {
+      const float y = to_float(from_float<T>(norm(j, to_float(in.x.v[j]))));
+      return y <= 0 ? 0 : value;
+    }
+    return value;
+  }
+};
+
+/// The sums; dz is stored where the residual branch wants it.
+template <typename T, Gate kGate, bool kMore, bool kStore>
+struct Sums {
+  static constexpr int kInFlight = kRowsInFlight;
+  Source<T, kGate, kMore> source;
+  T* dz;
+  NormalisationArrays arrays;
+
+  template <int N>
+  __device__ Normalisation<N> channel(std::int64_t c) const {
+    return arrays.load<N>(c);
+  }
+  template <int N>
+  __device__ Gradients<T, N> load(const Place& at) const {
+    return source.template load<N>(at);
+  }
+  template <int N>
+  __device__ void add(const Normalisation<N>& norm, const Gradients<T, N>& in, const Place& at,
+                      float* sum, float* product) const {
+    Vector<T, N> out;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float d = source.dz(norm, in, j);
+      sum[j] += d;
+      product[j] += d * (to_float(in.x.v[j]) - norm.mean.v[j]);
+      if constexpr (kStore) out.v[j] = from_float<T>(d);
+    }
+    if constexpr (kStore) store(dz + at.i, out);
+  }
+};
+
+template <typename T, Gate kGate, bool kMore>
+struct Dx {
+  static constexpr int kInFlight = kRowsInFlight;
+  Source<T, kGate, kMore> source;
+  T* dx;
+  NormalisationArrays arrays;
+  Coefficients coefficients;
+
+  template <int N>
+  __device__ DxChannel<N> channel(std::int64_t c) const {
+    return load_dx_channel<N>(arrays, coefficients, c);
+  }
+  template <int N>
+  __device__ Gradients<T, N> load(const Place& at) const {
+    return source.template load<N>(at);
+  }
+  template <int N>
+  __device__ void finish(const DxChannel<N>& channel, const Gradients<T, N>& in,
+                         const Place& at) const {
+    Vector<T, N> out;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float d = source.dz(channel.norm, in, j);
+      out.v[j] = from_float<T>(channel(j, d, to_float(in.x.v[j])));
+    }
+    store(dx + at.i, out);
+  }
+};
+
+/// Where the operands of one of the ops lie.
+struct BackwardCall {
+  const KernelArgs& args;
+  NormalisationArrays arrays;
+  int x, more, mask;  // inputs; -1: there is none
+  void* dz;           // null: nobody wants it
+  bool frozen = false;
+};
+
+template <typename T, Gate kGate, bool kMore, bool kStore>
+void launch_backward(const BackwardCall& call) {
+  const KernelArgs& args = call.args;
+  const ChannelRows shape = ChannelRows::of(args.in_type(0).shape);
+  const BackwardWorkspace space(args);
+  const Coefficients coefficients{space.a, space.b, space.c};
+  const std::uint8_t* mask = call.mask >= 0 ? args.in<std::uint8_t>(call.mask) : nullptr;
+  const T* more = call.more >= 0 ? args.in<T>(call.more) : nullptr;
+  const Source<T, kGate, kMore> source{args.in<T>(0), more, args.in<T>(call.x), mask};
+  auto* dz = static_cast<T*>(call.dz);
+  const std::int64_t slices = launch_channel_sums<T>(
+      args, shape, Sums<T, kGate, kMore, kStore>{source, dz, call.arrays}, space.partial);
+  launch_finish_sums(args, space.partial, slices, shape.channels,
+                     FinishSums{call.arrays.weight, call.arrays.rstd, args.out<float>(1),
+                                args.out<float>(2), coefficients, double(shape.rows), call.frozen});
+  T* dx = args.out<T>(0);
+  if constexpr (kStore) {
+    const Source<T, Gate::NONE, false> stored{dz, nullptr, args.in<T>(call.x), nullptr};
+    launch_channel_map<T>(args, shape,
+                          Dx<T, Gate::NONE, false>{stored, dx, call.arrays, coefficients});
+  } else {
+    launch_channel_map<T>(args, shape, Dx<T, kGate, kMore>{source, dx, call.arrays, coefficients});
+  }
+}
+
+void launch_bn_backward(const KernelArgs& args) {
+  // The bias is not read where nothing is gated; any array does.
+  const NormalisationArrays arrays{args.in<float>(3), args.in<float>(4), args.in<float>(2),
+                                   args.in<float>(2)};
+  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_backward<T, Gate::NONE, false, false>({args, arrays, 1, -1, -1, nullptr});
+  });
+}
+
+struct RstdOf {
+  const float* var;
+  float* rstd;
+  double eps;
+
+  template <int N>
+  __device__ void run(std::int64_t c) const {
+#pragma unroll
+    for (int j = 0; j < N; ++j) rstd[c + j] = float(1 / sqrt(double(var[c + j]) + eps));
+  }
+};
+
+void launch_frozen_backward(const KernelArgs& args) {
+  const BackwardWorkspace space(args);
+  launch_map<1>(args, args.in_type(0).shape.back(), false,
+                RstdOf{args.in<float>(4), space.rstd, args.attrs().f64("eps")});
+  const NormalisationArrays arrays{args.in<float>(3), space.rstd, args.in<float>(2),
+                                   args.in<float>(2)};
+  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_backward<T, Gate::NONE, false, false>({args, arrays, 1, -1, -1, nullptr, true});
+  });
+}
+
+/// Inputs of bn_act_backward: dy, x, weight, bias, mean, rstd, more, mask. Outputs: dx, dweight,
+/// dbias, dresidual.
+template <typename T>
+void launch_act_backward(const KernelArgs& args) {
+  const NormalisationArrays arrays{args.in<float>(4), args.in<float>(5), args.in<float>(2),
+                                   args.in<float>(3)};
+  const int more = args.has_in(6) ? 6 : -1;
+  if (!args.has_in(7)) {
+    return launch_backward<T, Gate::RECOMPUTED, false, false>({args, arrays, 1, -1, -1, nullptr});
+  }
+  if constexpr (sizeof(T) == 2) {
+    const BackwardCall call{args, arrays, 1, more, 7, args.out<void>(3)};
+    if (more < 0) {
+      launch_backward<T, Gate::MASK, false, true>(call);
+    } else {
+      launch_backward<T, Gate::MASK, true, true>(call);
+    }
+  }
+}
+
+void launch_bn_act_backward(const KernelArgs& args) {
+  dispatch_float(args.in_type(0).dtype,
+                 [&](auto tag) { launch_act_backward<typename decltype(tag)::type>(args); });
+}
+
+std::string refuse_act_backward(const KernelQuery& query) {
+  const auto given = [&](std::size_t i) {
+    return query.in.size() > i && query.in[i].shape.rank() > 0;
+  };
+  if (query.attrs.str("activation") != "relu") {
+    return "the activation is '" + query.attrs.str("activation") + "', expected relu";
+  }
+  if (!given(7)) return given(6) ? "a second gradient is given without a mask" : "";
+  if (size_of(query.in[0].dtype) != 2 || query.in[0].shape.back() % 8 != 0) {
+    return "a mask has 8 channels a byte: expected 16-bit values and a multiple of 8 channels";
+  }
+  return "";
+}
+
+KernelDef backward_kernel(std::string op, void (*launch)(const KernelArgs&),
+                          std::function<std::string(const KernelQuery&)> refuse) {
+  KernelDef def = simple_kernel(std::move(op), launch, std::move(refuse));
+  def.workspace_bytes = [](const KernelQuery& query) {
+    return BackwardWorkspace::bytes(query.in[0]);
+  };
+  return def;
+}
+
+const KernelRegistration kBnBackward{
+    backward_kernel("bn_backward", launch_bn_backward, refuse_unless_floating)};
+const KernelRegistration kBnFrozenBackward{
+    backward_kernel("bn_frozen_backward", launch_frozen_backward, refuse_unless_floating)};
+const KernelRegistration kBnActBackward{
+    backward_kernel("bn_act_backward", launch_bn_act_backward, refuse_act_backward)};
+
+}  // namespace
+}  // namespace tr::cuda

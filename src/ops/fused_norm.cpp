@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch norm with what stands around it: rectifier, residual sum, 2x2 pooling. Only lowering makes
+// these (graph/passes/fuse_batch_norm.cpp, fuse_norm_pool.cpp), where a device has a kernel of
+// them.
+#include <array>
+
+#include "core/check.h"
+#include "core/format.h"
+#include "ops/rules.h"
+
+namespace tr {
+namespace {
+
+using ops::Types;
+
+TensorType channel_of(const TensorType& x) { return {Shape{x.shape.back()}}; }
+
+/// Inputs [first, first + names.size()) are one number a channel of x.
+template <std::size_t N>
+void check_channels(Types in, const TensorType& x, std::size_t first,
+                    const std::array<const char*, N>& names) {
+  for (std::size_t i = 0; i < N; ++i) {
+    ops::check_same(names[i], in[first + i], channel_of(x), "one a channel of x");
+  }
+}
+
+void check_x(const TensorType& x) {
+  ops::check_floating("x", x);
+  TR_CHECK(x.shape.rank() >= 2, "x has shape {}, expected [N, ..., C]", x.shape);
+}
+
+constexpr std::array<const char*, 4> kParameters = {"weight", "bias", "running_mean",
+                                                    "running_var"};
+
+/// Sum of x and of its squares, as a convolution leaves them behind.
+void check_statistics(Types in, std::size_t i) {
+  if (!ops::given(in, i)) return;
+  ops::check_same("statistics", in[i], {Shape{2, in[0].shape.back()}},
+                  "sums of x and of its squares");
+}
+
+TensorType mask_type(const TensorType& x) {
+  return {Shape{(x.shape.num_elements() + 7) / 8}, DType::UINT8};
+}
+
+std::vector<TensorType> infer_act(const Attrs& attrs, Types in) {
+  check_x(in[0]);
+  check_channels(in, in[0], 1, kParameters);
+  if (ops::given(in, 5)) ops::check_same("residual", in[5], in[0], "that of x");
+  check_statistics(in, 6);
+  const TensorType channel = channel_of(in[0]);
+  std::vector<TensorType> out = {in[0], channel, channel, channel, channel};
+  if (attrs.flag("mask")) {
+    TR_CHECK(ops::given(in, 5), "residual is missing, expected it where a mask is wanted");
+    out.push_back(mask_type(in[0]));
+  }
+  return out;
+}
+
+std::vector<TensorType> infer_eval_act(const Attrs&, Types in) {
+  check_x(in[0]);
+  check_channels(in, in[0], 1, kParameters);
+  if (ops::given(in, 5)) ops::check_same("residual", in[5], in[0], "that of x");
+  return {in[0]};
+}
+
+constexpr std::array<const char*, 4> kSaved = {"weight", "bias", "mean", "rstd"};
+
+std::vector<TensorType> infer_act_backward(const Attrs& attrs, Types in) {
+  check_x(in[1]);
+  ops::check_same("dy", in[0], in[1], "that of x");
+  check_channels(in, in[1], 2, kSaved);
+  if (ops::given(in, 6)) ops::check_same("more", in[6], in[1], "that of x");
+  const TensorType channel = channel_of(in[1]);
+  std::vector<TensorType> out = {in[1], channel, channel};
+  const bool residual = attrs.flag("residual");
+  TR_CHECK(ops::given(in, 7) == residual, "mask is {}, expected it {} (attribute residual)",
+           ops::given(in, 7) ? "given" : "missing", residual ? "given" : "missing");
+  if (residual) {
+    ops::check_same("mask", in[7], mask_type(in[1]), "one bit an element of x");
+    out.push_back(in[1]);
+  }
+  return out;
+}
+
+/// [N, H, W, C] -> [N, H / 2, W / 2, C].
+TensorType halved(const TensorType& x) {
+  ops::check_rank("x", x, 4, "[N, H, W, C]");
+  TR_CHECK(x.shape[1] % 2 == 0 && x.shape[2] % 2 == 0,
+           "x has shape {}, expected even height and width", x.shape);
+  return {Shape{x.shape[0], x.shape[1] / 2, x.shape[2] / 2, x.shape[3]}, x.dtype};
+}
+
+/// Two bits an element of y: cell of the maximum, row by row; 8 channels are 16 bits.
+TensorType index_type(const TensorType& y) {
+  return {Shape{(y.shape.num_elements() + 3) / 4}, DType::UINT8};
+}
+
+std::vector<TensorType> infer_pool(const Attrs&, Types in) {
+  check_x(in[0]);
+  check_channels(in, in[0], 1, kParameters);
+  check_statistics(in, 5);
+  const TensorType channel = channel_of(in[0]), y = halved(in[0]);
+  return {y, channel, channel, channel, channel, index_type(y)};
+}
+
+std::vector<TensorType> infer_pool_backward(const Attrs&, Types in) {
+  check_x(in[1]);
+  const TensorType y = halved(in[1]);
+  ops::check_same("dy", in[0], y, "half of x");
+  check_channels(in, in[1], 2, kSaved);
+  ops::check_same("index", in[6], index_type(y), "two bits an element of y");
+  const TensorType channel = channel_of(in[1]);
+  return {in[1], channel, channel};
+}
+
+const AttrSpec kMomentum = {"momentum", 0.1, false, ""};
+const AttrSpec kEps = {"eps", 1e-5, false, ""};
+const AttrSpec kActivation = {"activation", std::string(), false, "relu, or none"};
+
+const OpRegistration kBnAct{
+    {.name = "bn_act",
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual", "statistics"},
+     .outputs = {"y", "mean", "rstd", "next_mean", "next_var", "mask"},
+     .attrs = {kMomentum,
+               kEps,
+               kActivation,
+               {"mask", false, false, "one bit an element: the rectifier let it through"}},
+     .num_optional_inputs = 2,
+     .infer = infer_act,
+     .cost = ops::cost_per_element(10),
+     .num_outputs = [](const Attrs& attrs) { return attrs.flag("mask") ? 6 : 5; },
+     .fused = true,
+     .doc = "bn, add of residual and activation; statistics of x may be given."}};
+
+const OpRegistration kBnEvalAct{
+    {.name = "bn_eval_act",
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual"},
+     .outputs = {"y"},
+     .attrs = {kMomentum, kEps, kActivation},
+     .num_optional_inputs = 1,
+     .infer = infer_eval_act,
+     .cost = ops::cost_per_element(4),
+     .in_place = {{0, 0}},
+     .fused = true,
+     .doc = "bn_eval, add of residual and activation."}};
+
+const OpRegistration kBnActBackward{
+    {.name = "bn_act_backward",
+     .inputs = {"dy", "x", "weight", "bias", "mean", "rstd", "more", "mask"},
+     .outputs = {"dx", "dweight", "dbias", "dresidual"},
+     .attrs = {kActivation, {"residual", false, false, "dresidual is an output, mask an input"}},
+     .num_optional_inputs = 2,
+     .infer = infer_act_backward,
+     .cost = ops::cost_per_element(13),
+     .in_place = {{0, 1}, {3, 0}},
+     .num_outputs = [](const Attrs& attrs) { return attrs.flag("residual") ? 4 : 3; },
+     .fused = true,
+     .doc = "add of two gradients, relu_backward and bn_backward; dresidual is the gradient behind "
+            "the rectifier."}};
+
+const OpRegistration kBnPool{
+    {.name = "bn_pool",
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "statistics"},
+     .outputs = {"y", "mean", "rstd", "next_mean", "next_var", "index"},
+     .attrs = {kMomentum, kEps},
+     .num_optional_inputs = 1,
+     .infer = infer_pool,
+     .cost = ops::cost_per_input_element(11),
+     .fused = true,
+     .doc = "bn, relu and maxpool(2); index has two bits an element of y."}};
+
+const OpRegistration kBnPoolBackward{
+    {.name = "bn_pool_backward",
+     .inputs = {"dy", "x", "weight", "bias", "mean", "rstd", "index"},
+     .outputs = {"dx", "dweight", "dbias"},
+     .infer = infer_pool_backward,
+     .cost = ops::cost_per_element(13),
+     .in_place = {{0, 1}},
+     .fused = true,
+     .doc = "maxpool_backward, relu_backward and bn_backward."}};
+
+}  // namespace
+}  // namespace tr

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch norm fused with its neighbours, and the convolution that leaves statistics behind.
+#include "op_cases.h"
+
+namespace tr::test {
+namespace {
+
+using Types = std::vector<TensorType>;
+
+const TensorType kNone{};
+
+Types replaced(Types types, std::size_t i, const TensorType& type) {
+  types[i] = type;
+  return types;
+}
+
+const TensorType kX = f16({2, 4, 6, 8}), kHalf = f16({2, 2, 3, 8}), kC = f32({8});
+const Types kNorm = {kX, kC, kC, kC, kC};
+
+std::vector<ShapeCase> forward_cases() {
+  const Attrs mask = {{"activation", std::string("relu")}, {"mask", true}};
+  const Types out = {kX, kC, kC, kC, kC};
+  Types residual = kNorm, statistics = kNorm;
+  residual.push_back(kX);
+  statistics.insert(statistics.end(), {kNone, f32({2, 8})});
+  return {
+      {"Plain", "bn_act", {}, kNorm, out, {}},
+      {"Statistics", "bn_act", {}, statistics, out, {}},
+      {"Mask", "bn_act", mask, residual, {kX, kC, kC, kC, kC, u8({48})}, {}},
+      {"MaskAlone", "bn_act", mask, kNorm, {}, {"residual is missing"}},
+      {"Residual",
+       "bn_act",
+       {},
+       replaced(residual, 5, kHalf),
+       {},
+       {"residual is fp16", "that of x"}},
+      {"Channels", "bn_act", {}, replaced(kNorm, 2, f32({7})), {}, {"bias", "one a channel of x"}},
+      {"Sums", "bn_act", {}, replaced(statistics, 6, f32({8})), {}, {"statistics", "[2, 8]"}},
+      {"Plain", "bn_eval_act", {}, residual, {kX}, {}},
+      {"Residual", "bn_eval_act", {}, replaced(residual, 5, kHalf), {}, {"residual"}},
+      {"Plain", "bn_pool", {}, kNorm, {kHalf, kC, kC, kC, kC, u8({24})}, {}},
+      {"Odd", "bn_pool", {}, replaced(kNorm, 0, f16({2, 3, 6, 8})), {}, {"even height and width"}},
+  };
+}
+
+std::vector<ShapeCase> backward_cases() {
+  const Attrs residual = {{"residual", true}};
+  const Types plain = {kX, kX, kC, kC, kC, kC};
+  Types masked = plain, pooled = plain;
+  masked.insert(masked.end(), {kX, u8({48})});
+  pooled[0] = kHalf;
+  pooled.push_back(u8({24}));
+  return {
+      {"Plain", "bn_act_backward", {}, plain, {kX, kC, kC}, {}},
+      {"Mask", "bn_act_backward", residual, masked, {kX, kC, kC, kX}, {}},
+      {"OneGradient",
+       "bn_act_backward",
+       residual,
+       replaced(masked, 6, kNone),
+       {kX, kC, kC, kX},
+       {}},
+      {"NoMask", "bn_act_backward", residual, plain, {}, {"mask is missing"}},
+      {"MaskBytes", "bn_act_backward", residual, replaced(masked, 7, u8({47})), {}, {"mask"}},
+      {"Dy", "bn_act_backward", {}, replaced(plain, 0, kHalf), {}, {"dy is fp16", "that of x"}},
+      {"Plain", "bn_pool_backward", {}, pooled, {kX, kC, kC}, {}},
+      {"Dy", "bn_pool_backward", {}, replaced(pooled, 0, kX), {}, {"dy", "half of x"}},
+      {"Index", "bn_pool_backward", {}, replaced(pooled, 6, u8({48})), {}, {"index"}},
+  };
+}
+
+std::vector<ShapeCase> statistics_cases() {
+  const Attrs conv = {{"out_channels", std::int64_t{5}},
+                      {"kernel", std::vector<std::int64_t>{1, 1}}};
+  const TensorType weight = f16({5, 1, 1, 8});
+  return {
+      {"Plain", "conv_statistics", conv, {kX, weight}, {f16({2, 4, 6, 5}), f32({2, 5})}, {}},
+      {"Weight", "conv_statistics", conv, {kX, f16({5, 1, 1, 7})}, {}, {"weight has shape"}},
+  };
+}
+
+}  // namespace
+
+std::vector<ShapeCase> fused_norm_cases() {
+  std::vector<ShapeCase> all = forward_cases();
+  for (const auto& more : {backward_cases(), statistics_cases()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+}  // namespace tr::test
