@@ -14,7 +14,8 @@ import xml.etree.ElementTree as ElementTree
 
 # word of --have: what a message that skips for its absence contains (compared without case)
 REASONS = {"mnist": "mnist", "cases": "cases", "rights": "without more rights", "processors": "two processors",
-           "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16", "amx": "amx tiles", "cuda": "cuda"}
+           "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16", "amx": "amx tiles", "cuda": "cuda",
+           "cudnn": "cudnn"}
 
 
 def faults_of(path, have):

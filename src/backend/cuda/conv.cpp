@@ -44,7 +44,7 @@ std::string refuse_problem(const ConvProblem& problem) {
   if (!has_device()) return "";
   try {
     std::string why;
-    return conv_plan(problem, why) == nullptr ? why : "";
+    return conv_plan(problem, {}, why) == nullptr ? why : "";
   } catch (const Unsupported& missing) {
     return missing.what();
   }
@@ -53,7 +53,7 @@ std::string refuse_problem(const ConvProblem& problem) {
 std::int64_t plan_workspace(const ConvProblem& problem) {
   if (!has_device()) return kAssumedWorkspace;
   std::string why;
-  const auto plan = conv_plan(problem, why);
+  const auto plan = conv_plan(problem, {}, why);
   return plan == nullptr ? 0 : plan->workspace_bytes();
 }
 
@@ -62,7 +62,7 @@ class Convolution {
  public:
   explicit Convolution(const ConvProblem& problem) : problem_(problem) {
     std::string why;
-    plan_ = conv_plan(problem, why);
+    plan_ = conv_plan(problem, {}, why);
     if (plan_ == nullptr) throw_as<Unsupported>("cudnn: {}: {}", problem.text(), why);
   }
   void run(const KernelArgs& args, const ConvOperands& operands) const {

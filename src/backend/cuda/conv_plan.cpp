@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "backend/cuda/check.h"
 #include "core/check.h"
@@ -199,6 +200,17 @@ std::string name_of(const CudnnDescriptor& config, const CudnnDescriptor& engine
   return name;
 }
 
+bool is_worth_measuring_engine(const CudnnDescriptor& engine) {
+  std::int64_t index = -1;
+  engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
+  if (index <= 1) return false;
+  std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> notes{};
+  const std::int64_t count = engine.get(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                        std::int64_t(notes.size()), notes.data());
+  const auto end = notes.begin() + std::min<std::ptrdiff_t>(count, std::ssize(notes));
+  return std::find(notes.begin(), end, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) == end;
+}
+
 /// Whether results repeat and operands are taken as exactly as the run wants.
 bool is_allowed(const CudnnDescriptor& engine, const ConvProblem& problem) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
@@ -293,7 +305,8 @@ void ConvCandidates::add_engines(cudnnBackendHeurMode_t mode) {
     const bool known = std::any_of(engines_.begin(), engines_.end(),
                                    [&](const Engine& e) { return e.name == name; });
     if (known || !is_allowed(engine, problem_)) continue;
-    engines_.push_back({std::move(config), std::move(name)});
+    const bool worth = is_worth_measuring_engine(engine);
+    engines_.push_back({std::move(config), std::move(name), worth});
   }
 }
 
@@ -319,46 +332,103 @@ std::unique_ptr<ConvPlan> ConvCandidates::build(int i, std::int64_t workspace_li
   return std::make_unique<ConvPlan>(std::move(plan), engine.name, bytes);
 }
 
-namespace {
-
-std::unique_ptr<ConvPlan> first_plan(const ConvProblem& problem, std::string& why) {
-  const ConvCandidates candidates(problem, {.handle = cudnn_handle()});
-  if (candidates.size() == 0) why = "cuDNN has no engine for it";
-  for (int i = 0; i < candidates.size(); ++i) {
-    std::string reason;
-    if (auto plan = candidates.build(i, kWorkspaceLimit, reason)) return plan;
-    log(LogLevel::DEBUG, "cudnn: {} refuses {}: {}", candidates.name(i), problem.text(), reason);
-    if (why.empty()) why = fmt::format("{}: {}", candidates.name(i), reason);
+int ConvCandidates::find(std::string_view name) const {
+  for (int i = 0; i < size(); ++i) {
+    if (engines_[std::size_t(i)].name == name) return i;
   }
-  return nullptr;
+  return -1;
 }
 
-struct KnownPlan {
-  std::shared_ptr<const ConvPlan> plan;
-  std::string why;
+namespace {
+
+/// What is known of one problem on one device.
+class KnownProblem {
+ public:
+  explicit KnownProblem(const ConvProblem& problem) : problem_(problem) {
+    try {
+      candidates_.emplace(problem, ConvTarget{.handle = cudnn_handle()});
+      if (candidates_->size() == 0) why_none_ = "cuDNN has no engine for it";
+    } catch (const DeviceError& error) {  // the graph itself is refused
+      why_none_ = error.what();
+    }
+    if (!why_none_.empty()) log(LogLevel::DEBUG, "cudnn: {}: {}", problem.text(), why_none_);
+  }
+
+  std::shared_ptr<const ConvPlan> plan(std::string_view engine, std::string& why) {
+    if (!why_none_.empty()) {
+      why = why_none_;
+      return nullptr;
+    }
+    Built& built = plans_.try_emplace(std::string(engine)).first->second;
+    if (built.plan == nullptr && built.why.empty()) {
+      if (engine.empty()) {
+        build_first(built);
+      } else if (const int i = candidates_->find(engine); i >= 0) {
+        built.plan = candidates_->build(i, kWorkspaceLimit, built.why);
+      } else {
+        built.why = fmt::format("cuDNN offers no engine {}", engine);
+      }
+    }
+    why = built.why;
+    return built.plan;
+  }
+
+  std::vector<std::string> engines() const {
+    std::vector<std::string> names;
+    for (int i = 0; candidates_ && i < candidates_->size(); ++i) {
+      if (candidates_->is_worth_measuring(i)) names.push_back(candidates_->name(i));
+    }
+    return names;
+  }
+
+ private:
+  struct Built {
+    std::shared_ptr<const ConvPlan> plan;
+    std::string why;
+  };
+
+  void build_first(Built& built) {
+    std::string first_reason;
+    for (int i = 0; i < candidates_->size(); ++i) {
+      std::string reason;
+      built.plan = candidates_->build(i, kWorkspaceLimit, reason);
+      if (built.plan != nullptr) return;
+      log(LogLevel::DEBUG, "cudnn: {} refuses {}: {}", candidates_->name(i), problem_.text(),
+          reason);
+      if (first_reason.empty()) first_reason = candidates_->name(i) + ": " + reason;
+    }
+    built.why = first_reason;
+  }
+
+  ConvProblem problem_;
+  std::optional<ConvCandidates> candidates_;
+  std::string why_none_;
+  std::map<std::string, Built> plans_;  // by engine
 };
+
+/// Calls f(KnownProblem&) under a lock.
+template <typename F>
+auto with_problem(const ConvProblem& problem, F&& f) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::string>, KnownProblem> known;
+  int device = 0;
+  TR_CUDA(cudaGetDevice(&device));
+  const std::pair key{device, problem.text()};
+  const std::lock_guard lock(mutex);
+  auto found = known.find(key);
+  if (found == known.end()) found = known.emplace(key, KnownProblem(problem)).first;
+  return f(found->second);
+}
 
 }  // namespace
 
-std::shared_ptr<const ConvPlan> conv_plan(const ConvProblem& problem, std::string& why) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, KnownPlan> known;
-  int device = 0;
-  TR_CUDA(cudaGetDevice(&device));
-  const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = known.try_emplace({device, problem.text()});
-  if (is_new) {
-    try {
-      entry->second.plan = first_plan(problem, entry->second.why);
-    } catch (const DeviceError& error) {  // the graph itself is refused
-      entry->second.why = error.what();
-    } catch (...) {
-      known.erase(entry);
-      throw;
-    }
-  }
-  why = entry->second.why;
-  return entry->second.plan;
+std::shared_ptr<const ConvPlan> conv_plan(const ConvProblem& problem, std::string_view engine,
+                                          std::string& why) {
+  return with_problem(problem, [&](KnownProblem& known) { return known.plan(engine, why); });
+}
+
+std::vector<std::string> conv_engines(const ConvProblem& problem) {
+  return with_problem(problem, [](KnownProblem& known) { return known.engines(); });
 }
 
 }  // namespace tr::cuda

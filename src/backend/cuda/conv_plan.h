@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/cudnn_api.h"
@@ -75,6 +76,11 @@ class ConvCandidates {
 
   int size() const { return int(engines_.size()); }
   const std::string& name(int i) const { return engines_[std::size_t(i)].name; }
+  /// Number of the engine with that name, -1 if there is none.
+  int find(std::string_view name) const;
+  /// False of engines that are built by compiling code, and of cuDNN's oldest: they are what is
+  /// left where nothing else takes a problem, seldom fast, and slow to try.
+  bool is_worth_measuring(int i) const { return engines_[std::size_t(i)].worth_measuring; }
   /// Null if the engine refuses or wants more than `workspace_limit` bytes; `why` then says so.
   std::unique_ptr<ConvPlan> build(int i, std::int64_t workspace_limit, std::string& why) const;
 
@@ -82,6 +88,7 @@ class ConvCandidates {
   struct Engine {
     CudnnDescriptor config;
     std::string name;
+    bool worth_measuring;
   };
   void add_engines(cudnnBackendHeurMode_t mode);
 
@@ -92,8 +99,13 @@ class ConvCandidates {
   std::vector<Engine> engines_;
 };
 
-/// The plan for a problem on the current device, made once and kept: the first candidate that
-/// builds. Null if there is none; `why` then says so. @throws Unsupported  cuDNN is missing.
-std::shared_ptr<const ConvPlan> conv_plan(const ConvProblem& problem, std::string& why);
+/// The plan of `engine` for a problem on the current device, made once and kept; no name: of the
+/// first candidate that builds. Null if there is none; `why` then says so.
+/// @throws Unsupported  cuDNN is missing.
+std::shared_ptr<const ConvPlan> conv_plan(const ConvProblem& problem, std::string_view engine,
+                                          std::string& why);
+
+/// Engines that a measurement may tell apart, the most promising first.
+std::vector<std::string> conv_engines(const ConvProblem& problem);
 
 }  // namespace tr::cuda
