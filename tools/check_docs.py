@@ -6,7 +6,8 @@
   - a path in `code quotes` that begins with a folder of the tree exists;
   - `make TARGET` names a target of the Makefile;
   - every page of docs/ is listed in docs/README.md;
-  - the program printed in README.md is tests/example/readme_program.cpp, line for line;
+  - the program printed in README.md is tests/example/readme_program.cpp, line for line, and that in
+    docs/data.md is tests/example/own_dataset.cpp;
   - every TR_ environment variable that the code asks for is described in docs/env.md.
 
 usage: check_docs.py [ROOT] | check_docs.py --self-test
@@ -24,6 +25,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 QUOTED_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 MAKE = re.compile(r"(?:`|^\s*(?:\$ )?)make ([a-z][a-z-]*)", re.M)
 PROGRAM = "tests/example/readme_program.cpp"
+PROGRAMS = {"README.md": PROGRAM, "docs/data.md": "tests/example/own_dataset.cpp"}
 
 
 def anchors(text):
@@ -59,13 +61,17 @@ def check_names(root, text, targets):
             yield f"names `make {target}`, which the Makefile does not have"
 
 
-def check_program(root):
-    readme, program = root / "README.md", root / PROGRAM
-    if not program.exists():
-        return [f"{PROGRAM} is missing"]
-    blocks = re.findall(r"^```cpp\n(.*?)^```", readme.read_text(), re.M | re.S)
-    code = re.sub(r"\A(//[^\n]*\n)+\n*", "", program.read_text())
-    return [] if code in blocks else [f"README.md: no ```cpp block equals {PROGRAM}"]
+def check_programs(root):
+    for page, name in PROGRAMS.items():
+        if not (root / page).exists():
+            yield f"{page} is missing"
+        elif not (root / name).exists():
+            yield f"{name} is missing"
+        else:
+            blocks = re.findall(r"^```cpp\n(.*?)^```", (root / page).read_text(), re.M | re.S)
+            code = re.sub(r"\A(//[^\n]*\n)+\n*", "", (root / name).read_text())
+            if code not in blocks:
+                yield f"{page}: no ```cpp block equals {name}"
 
 
 def check_environment(root):
@@ -91,7 +97,7 @@ def check(root):
     index = (root / "docs/README.md").read_text() if (root / "docs/README.md").exists() else ""
     faults += [f"docs/README.md: does not list {p.name}" for p in pages
                if p.parent == root / "docs" and p.name != "README.md" and f"({p.name})" not in index]
-    return faults + check_program(root) + list(check_environment(root))
+    return faults + list(check_programs(root)) + list(check_environment(root))
 
 
 SOUND = {
@@ -99,7 +105,9 @@ SOUND = {
     "README.md": "# A\n[docs](docs/README.md#two-words) `src/core` `make build` [x](https://x.org/y)\n"
                  "```cpp\nint main() {}\n```\n",
     PROGRAM: "// SPDX-License-Identifier: Apache-2.0\nint main() {}\n",
-    "docs/README.md": "## Two words\n[a](a.md) [env](env.md)\n",
+    PROGRAMS["docs/data.md"]: "int own() {}\n",
+    "docs/data.md": "```cpp\nint own() {}\n```\n",
+    "docs/README.md": "## Two words\n[a](a.md) [data](data.md) [env](env.md)\n",
     "docs/a.md": "a\n",
     "docs/env.md": "`TR_ONE`\n",
     "src/core/a.cpp": 'getenv("TR_ONE");\n',
@@ -112,6 +120,7 @@ PLANTED = [
     ({"docs/a.md": "```\nmake tea\n```\n"}, "`make tea`"),
     ({"docs/b.md": "b\n"}, "does not list b.md"),
     ({PROGRAM: "int main() { return 1; }\n"}, "no ```cpp block"),
+    ({"docs/data.md": "```cpp\nint other() {}\n```\n"}, "docs/data.md: no ```cpp block"),
     ({"src/core/b.cpp": 'getenv("TR_TWO");\n'}, "reads TR_TWO"),
 ]
 

@@ -15,7 +15,9 @@ enum class DrawPurpose : std::uint32_t {
   AUGMENT = 3,       // (epoch, sample id, transform's index in the chain)
   DROPOUT = 4,       // (step, layer's name hash, sample in the global batch, element)
   PROCEDURAL = 5,    // (split, sample id)
-  TEST = 6           // free use by tests
+  TEST = 6,          // free use by tests
+  SPLIT = 16,        // (hash of a picture's path): which pictures validation takes
+  REPLACE = 17       // (split, sample id, try): which sample stands in for one that cannot be read
 };
 
 struct Philox4 {

@@ -87,9 +87,10 @@ class PartFile {
 /// "" if the part is the whole file, else what is wrong with it.
 std::string fault_of(const RemoteFile& file, const std::string& path) {
   try {
-    const std::string hash = payload_sha256(path);
+    const std::string hash = file.wrapper_too ? sha256_file(path) : payload_sha256(path);
     if (hash == file.payload_sha256) return "";
-    return fmt::format("SHA-256 of the contents is {}, expected {}", hash, file.payload_sha256);
+    return fmt::format("SHA-256 of the {} is {}, expected {}",
+                       file.wrapper_too ? "file" : "contents", hash, file.payload_sha256);
   } catch (const DataError& error) {
     return error.what();
   }
@@ -161,30 +162,6 @@ void download_file(const RemoteFile& file, const std::string& dir, const Downloa
     if (&mirror != &options.mirrors.back()) part.clear();  // another mirror's bytes may differ
   }
   throw_as<DataError>("download: {} could not be fetched: {}", file.name, faults);
-}
-
-DownloadOptions mnist_download_options() {
-  return {.mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
-                      "https://storage.googleapis.com/cvdf-datasets/mnist/"}};
-}
-
-void download_mnist(const std::string& dir, const DownloadOptions& options) {
-  const RemoteFile files[] = {{"train-images-idx3-ubyte.gz",
-                               "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
-                              {"train-labels-idx1-ubyte.gz",
-                               "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
-                              {"t10k-images-idx3-ubyte.gz",
-                               "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
-                              {"t10k-labels-idx1-ubyte.gz",
-                               "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
-  for (const RemoteFile& file : files) {
-    const std::filesystem::path plain =
-        std::filesystem::path(dir) / file.name.substr(0, file.name.size() - 3);
-    const std::filesystem::path packed = std::filesystem::path(dir) / file.name;
-    std::error_code error;  // a folder that cannot be read shows when it is written
-    if (std::filesystem::exists(plain, error) || std::filesystem::exists(packed, error)) continue;
-    download_file(file, dir, options);
-  }
 }
 
 }  // namespace tr::data

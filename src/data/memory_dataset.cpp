@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "data/picture_memory.h"
 
 namespace tr::data {
 
@@ -27,6 +28,8 @@ MemoryDataset::MemoryDataset(std::string name, std::vector<NamedTensor> tensors,
     }
     fields_.push_back({t.name, {shape.drop_first(), t.tensor.dtype()}});
     sample_bytes_.push_back(std::size_t(bytes_of(fields_.back().type)));
+    const bool integer = t.tensor.dtype() == DType::INT32 || t.tensor.dtype() == DType::INT64;
+    if (t.name == "label" && integer && shape.rank() == 1) label_ = int(fields_.size()) - 1;
   }
   num_samples_ = tensors_[0].tensor.shape()[0];
 }
@@ -49,11 +52,17 @@ void MemoryDataset::prefetch(std::int64_t id) const {
   }
 }
 
+std::int64_t MemoryDataset::known_label(std::int64_t id) const {
+  return label_ < 0 ? -1 : std::int64_t(tensors_[std::size_t(label_)].tensor.at(id));
+}
+
 std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset) {
   if (dynamic_cast<const MemoryDataset*>(dataset.get()) != nullptr) return dataset;
+  if (dynamic_cast<const PictureMemory*>(dataset.get()) != nullptr) return dataset;
   std::vector<NamedTensor> tensors;
   std::vector<std::byte*> next;
   for (const Field& field : dataset->fields()) {
+    if (field.encoded) return std::make_shared<PictureMemory>(std::move(dataset));
     Tensor tensor(field.type.shape.prepend(dataset->num_samples()), field.type.dtype);
     next.push_back(static_cast<std::byte*>(tensor.raw()));
     tensors.push_back({field.name, std::move(tensor)});

@@ -20,6 +20,7 @@ class MemoryDataset final : public Dataset {
   void prefetch(std::int64_t id) const override;
   int num_classes() const override { return num_classes_; }
   std::string name() const override { return name_; }
+  std::int64_t known_label(std::int64_t id) const override;
 
  private:
   std::string name_;
@@ -28,10 +29,13 @@ class MemoryDataset final : public Dataset {
   std::vector<std::size_t> sample_bytes_;
   std::int64_t num_samples_ = 0;
   int num_classes_ = 0;
+  int label_ = -1;  // the field of class numbers, if there is one
 };
 
-/// A copy of any set in memory (FULLY). The set itself if it is there already.
-/// @throws DataError  of the first sample that cannot be read.
+/// A copy of any set in memory (FULLY), picture files as the files they are. The set itself if it
+/// is there already.
+/// @throws DataError  of the first sample that cannot be read; a picture file fails when it is
+/// used.
 std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset);
 
 /// One line a fault, for labels [n] INT32 outside 0 .. num_classes - 1, at most `limit` and a

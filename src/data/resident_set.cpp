@@ -36,6 +36,7 @@ ResidentSet::ResidentSet(const Dataset& dataset, DType image_dtype, int num_thre
   TR_CHECK(is_floating(image_dtype), "resident set: image_dtype is {}, expected fp32, fp16 or bf16",
            image_dtype);
   for (const Field& field : dataset.fields()) {
+    TR_CHECK(!field.encoded, "resident set: the samples of {} are picture files", dataset.name());
     TR_CHECK(field.name != "image" || field.type.dtype == DType::UINT8 || is_float_image(field),
              "resident set: the field \"image\" of {} is {}, expected uint8 or fp32",
              dataset.name(), field.type);

@@ -48,6 +48,10 @@ Fields fields_of(const Dataset& set, const TransformChain& chain) {
   Fields fields;
   for (const Field& field : set.fields()) {
     TensorType type = field.type;
+    if (field.encoded) {
+      throw_as<Unsupported>(
+          "the set {} holds picture files, which this version does not decode yet", set.name());
+    }
     if (field.name == "image" && type.dtype == DType::UINT8) {
       type = {chain.output_shape(type.shape), DType::FP32};
     }
@@ -111,7 +115,11 @@ DatasetPair open_data(const Config& config) {
   const PreprocessorSetting::Values& data = config.preprocessor.values();
   TR_CHECK(!data.dataset_name.empty(),
            "no data: call PREPROCESSOR_SETTING.dataset(name, path) or the task's dataset(...)");
-  return open_dataset(data.dataset_name, data.dataset_path, {.download = data.download});
+  return open_dataset(data.dataset_name, data.dataset_path,
+                      {.download = data.download,
+                       .val_fraction = data.val_fraction,
+                       .color_channels = data.color_channels,
+                       .read_timeout_s = data.read_timeout_s});
 }
 
 /// @throws Unsupported  the data must stay on the device and cannot.
@@ -133,6 +141,8 @@ void announce(const CompiledRun& run) {
     log_info("no effect here: {}", note);
   }
   const TrainOptions& train = run.config.train;
+  if (run.data.train && !run.data.val)
+    log_info("validation is off: the data have no validation split");
   const std::string notice = schedule_notice(train.scheduler, train.total_epochs);
   if (!notice.empty()) log_info("{}", notice);
 }

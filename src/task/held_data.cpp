@@ -49,6 +49,9 @@ std::string why_not_on_device(const CompiledRun& run) {
   std::int64_t bytes = 0;
   for (const data::SplitConfig* split : {&loader.train, &loader.val}) {
     if (!split->dataset) continue;
+    for (const Field& field : split->dataset->fields()) {
+      if (field.encoded) return "the samples are picture files, which the host decodes";
+    }
     try {
       image_program(*split, loader.image_dtype);
     } catch (const Error& error) {

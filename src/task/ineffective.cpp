@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "renaissance/data/datasets.h"
 #include "task/config.h"
 
 namespace tr {
@@ -49,15 +50,23 @@ struct DependentKey {
 
 bool has_loss_scale(const Config& c) { return c.global.values().low_dtype == DType::FP16; }
 bool has_warmup(const Config& c) { return c.train.scheduler.warmup_epochs > 0; }
+bool in_files(const Config& c) {
+  const std::string& name = c.preprocessor.values().dataset_name;
+  return !name.empty() && dataset_traits(name).in_files;
+}
 bool has_checkpoints(const Config& c) { return !c.train.checkpoint_dir.empty(); }
 
 constexpr DependentKey kDependentKeys[] = {
+    {"bad_sample_limit",
+     [](const Config& c) { return c.preprocessor.values().bad_samples != BadSamplePolicy::FAIL; },
+     "with bad_sample_policy=fail the first bad sample fails the run"},
     {"checkpoint.every", has_checkpoints, "checkpoint.dir is not set"},
     {"checkpoint.keep", has_checkpoints, "checkpoint.dir is not set"},
     {"load_weights_strict", [](const Config& c) { return !c.train.load_weights.empty(); },
      "load_weights is not set"},
     {"loss_scale", has_loss_scale, "without amp=fp16 gradients are not scaled"},
     {"loss_scale_growth", has_loss_scale, "without amp=fp16 gradients are not scaled"},
+    {"read_timeout", in_files, "the set is no set of picture files, it is read as a whole"},
     {"step_by",
      [](const Config& c) { return c.train.scheduler.kind != Schedule::CONSTANT || has_warmup(c); },
      "the learning rate is constant"},
@@ -108,7 +117,7 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
     notes.add("deterministic=false: every CPU kernel is deterministic");
   if (config.train.locate_faults && cpu)
     notes.add("locate_faults: an error of the CPU always names its node");
-  if (data.fully && data.dataset_name != "imagenet")
+  if (data.fully && !data.dataset_name.empty() && !in_files(config))
     notes.add("fully_mode: this set always lies in memory");
   notes.of_kind<Rule>(kOptimizerKeys, "optimizer", config.train.optimizer.kind);
   notes.of_kind<Schedule>(kScheduleKeys, "scheduler", config.train.scheduler.kind);

@@ -61,14 +61,27 @@ const char* split_name(data::Split split) {
   return split == data::Split::TRAIN ? "training" : "validation";
 }
 
+/// A set with more classes than outputs may still hold none of the classes that are too many.
+void check_known_labels(const Dataset& set, std::int64_t outputs, data::Split split) {
+  for (std::int64_t id = 0; id < set.num_samples(); ++id) {
+    const std::int64_t label = set.known_label(id);
+    TR_CHECK(label >= 0,
+             "the model has {} outputs, the {} set has {} classes, and it does not say which of "
+             "them occur",
+             outputs, split_name(split), set.num_classes());
+    TR_CHECK(label < outputs,
+             "label of {} of the {} set is {}, expected 0 to {} (the model has {} outputs, the set "
+             "has {} classes)",
+             set.sample_name(id), split_name(split), label, outputs - 1, outputs,
+             set.num_classes());
+  }
+}
+
 void check_split(const CompiledRun& run, data::Split split) {
   const Dataset& set = split == data::Split::TRAIN ? *run.data.train : *run.data.val;
   const bool in_memory = set.name() == "memory";
   const std::int64_t outputs = run.classification ? num_outputs(run.compiled.arch) : 0;
-  if (outputs > 0) {
-    TR_CHECK(set.num_classes() <= outputs, "the model has {} outputs, the {} set has {} classes",
-             outputs, split_name(split), set.num_classes());
-  }
+  if (outputs > 0 && set.num_classes() > outputs) check_known_labels(set, outputs, split);
   SampleCheck check(run, split);
   const bool labels = outputs > 0 && (set.num_classes() == 0 || in_memory);
   const bool values = in_memory && check.has_floating();

@@ -147,6 +147,20 @@ PreprocessorSetting& PreprocessorSetting::dataset(std::string name, std::string 
   return *this;
 }
 
+PreprocessorSetting& PreprocessorSetting::val_fraction(double fraction) {
+  TR_CHECK(fraction >= 0 && fraction < 1,
+           "dataset.val_fraction is {}, expected 0 up to, but not, 1", fraction);
+  values_.val_fraction = fraction;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::read_timeout(double seconds) {
+  TR_CHECK(seconds >= 0 && seconds <= 86400, "read_timeout is {} s, expected 0 (none) to 86400",
+           seconds);
+  values_.read_timeout_s = seconds;
+  return *this;
+}
+
 PreprocessorSetting& PreprocessorSetting::download(bool on) {
   values_.download = on;
   return *this;
@@ -239,6 +253,12 @@ PreprocessorSetting& PreprocessorSetting::drop_last(bool on) {
 
 PreprocessorSetting& PreprocessorSetting::bad_sample_policy(BadSamplePolicy policy) {
   values_.bad_samples = policy;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::bad_sample_limit(std::int64_t samples) {
+  TR_CHECK(samples >= 0, "bad_sample_limit is {}, must not be negative", samples);
+  values_.bad_sample_limit = samples;
   return *this;
 }
 

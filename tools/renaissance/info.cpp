@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data check, and info: what this build and machine offer.
+// info: what this build and machine offer.
 #include <cstdio>
 #include <memory>
 
@@ -10,28 +10,12 @@
 #include "core/cpu_info.h"
 #include "core/env.h"
 #include "core/format.h"
-#include "data/check.h"
 #include "task/config.h"
 #include "task/device_report.h"
 
 namespace tr::command {
 
 namespace {
-
-struct CheckArgs {
-  std::string name, dir;
-  JsonOutput json;
-};
-
-int run_check(const CheckArgs& args) {
-  args.json.probe();
-  const std::vector<std::string> faults = data::check_dataset(args.name, args.dir);
-  for (const std::string& fault : faults) print(args.json, fault);
-  if (faults.empty()) print(args.json, fmt::format("{} in {}: sound", args.name, args.dir));
-  args.json.write(
-      {{"name", args.name}, {"dir", args.dir}, {"sound", faults.empty()}, {"faults", faults}});
-  return faults.empty() ? kOk : kDataFailure;
-}
 
 std::string keys_markdown() {
   std::string text = "| key | type | default | meaning |\n|---|---|---|---|\n";
@@ -83,18 +67,6 @@ int run_info(bool keys, const JsonOutput& json) {
 }
 
 }  // namespace
-
-void add_data(CLI::App& app, int& exit_code) {
-  auto args = std::make_shared<CheckArgs>();
-  CLI::App* command = app.add_subcommand("data", "Looks at data sets.");
-  command->require_subcommand(1);
-  CLI::App* check = command->add_subcommand(
-      "check", "Reads a whole set; one line a fault; exit 0 only if sound.");
-  check->add_option("NAME", args->name, "mnist")->required();
-  check->add_option("DIR", args->dir, "its folder")->required();
-  args->json.add_to(*check);
-  check->callback([args, &exit_code] { exit_code = run_check(*args); });
-}
 
 void add_info(CLI::App& app, int& exit_code) {
   struct InfoArgs {

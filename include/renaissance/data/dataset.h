@@ -58,6 +58,11 @@ class TR_API Dataset {
   virtual std::string name() const = 0;
 };
 
+/// What happens to a sample that cannot be read: the run fails; its place in the batch goes to a
+/// sound sample of the same batch (SKIP: nothing more is read), or to a drawn sample of the set
+/// (REPLACE). The last two are counted and named in the log. docs/data.md, "Bad samples".
+enum class BadSamplePolicy : std::uint8_t { FAIL, SKIP, REPLACE };
+
 /// Both splits of a set; `val` may be null (validation is then off).
 struct DatasetPair {
   std::shared_ptr<const Dataset> train;

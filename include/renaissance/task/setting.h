@@ -10,6 +10,7 @@
 #include "renaissance/core/dtype.h"
 #include "renaissance/core/export.h"
 #include "renaissance/core/types.h"
+#include "renaissance/data/dataset.h"
 #include "renaissance/data/transforms.h"
 
 namespace tr {
@@ -89,9 +90,6 @@ class TR_API GlobalSetting {
   Values values_;
 };
 
-/// What happens to a sample that cannot be read. skip and replace are counted and named in the log.
-enum class BadSamplePolicy : std::uint8_t { FAIL, SKIP, REPLACE };
-
 /// Where samples wait for their steps. DEVICE: whole sets stay in the GPU's memory as they are
 /// stored and are transformed there, to the same bytes as on the HOST, whose loader feeds batch by
 /// batch.
@@ -100,8 +98,15 @@ enum class DataPlace : std::uint8_t { AUTO, DEVICE, HOST };
 /// Where samples come from and what happens to them on their way to the network.
 class TR_API PreprocessorSetting {
  public:
-  /// A named set ("mnist", "procedural", ...) in folder `path`. Opened by compile().
+  /// A named set ("mnist", "cifar-10", "folder", "imagenet", "csv", ...: see open_dataset()) at
+  /// `path`. Opened by compile().
   PreprocessorSetting& dataset(std::string name, std::string path = "");
+  /// Part of each class that validation takes of a set of files without a validation split.
+  /// @throws InvalidArgument  outside [0, 1).
+  PreprocessorSetting& val_fraction(double fraction);
+  /// Seconds that one file of a set of files may take to read; 0: any time.
+  /// @throws InvalidArgument  negative, or above a day.
+  PreprocessorSetting& read_timeout(double seconds);
   /// Allows compile() to fetch missing files into the folder.
   PreprocessorSetting& download(bool on = true);
   /// Threads that only read samples, ahead of those that transform them. 0: some for a set of
@@ -141,6 +146,9 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& shuffle_train(bool on = true);
   PreprocessorSetting& drop_last(bool on = true);
   PreprocessorSetting& bad_sample_policy(BadSamplePolicy policy);
+  /// Samples of the run that may be bad, under SKIP and REPLACE; one more fails the run.
+  /// @throws InvalidArgument  negative.
+  PreprocessorSetting& bad_sample_limit(std::int64_t samples);
   /// Validates what is set and does nothing else. @throws InvalidArgument  naming the option and
   /// its value.
   void commit() const;
@@ -148,6 +156,8 @@ class TR_API PreprocessorSetting {
   struct Values {
     std::string dataset_name;
     std::string dataset_path;
+    double val_fraction = 0;
+    double read_timeout_s = 30;
     bool download = false;
     int load_workers = 0;
     int preprocess_workers = 0;
@@ -163,6 +173,7 @@ class TR_API PreprocessorSetting {
     bool shuffle_train = true;
     bool drop_last = false;
     BadSamplePolicy bad_samples = BadSamplePolicy::FAIL;
+    std::int64_t bad_sample_limit = 100;
   };
   const Values& values() const { return values_; }
 

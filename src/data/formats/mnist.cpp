@@ -28,11 +28,11 @@ std::string images_name(const std::string& prefix) { return prefix + "-images-id
 std::string labels_name(const std::string& prefix) { return prefix + "-labels-idx1-ubyte"; }
 
 /// The file's tensor; empty with a fault noted if it cannot be had.
-Tensor read_part(const std::string& dir, const std::string& name, IdxKind kind, std::string& path,
-                 std::vector<std::string>& faults) {
-  path = find_file(dir, name);
+Tensor read_part(const std::string& dir, const std::string& file, const std::string& set,
+                 IdxKind kind, std::string& path, std::vector<std::string>& faults) {
+  path = find_file(dir, file);
   if (path.empty()) {
-    faults.push_back(fmt::format("mnist: {} has neither {} nor {}.gz", dir, name, name));
+    faults.push_back(fmt::format("{}: {} has neither {} nor {}.gz", set, dir, file, file));
     return {};
   }
   try {
@@ -45,30 +45,31 @@ Tensor read_part(const std::string& dir, const std::string& name, IdxKind kind, 
 
 Tensor widened(const Tensor& labels) { return labels.empty() ? Tensor() : labels.to(DType::INT32); }
 
-std::string size_fault(const MnistSplit& train, const MnistSplit& val) {
+std::string size_fault(const std::string& set, const MnistSplit& train, const MnistSplit& val) {
   if (train.images.empty() || val.images.empty()) return "";
   const Shape a = train.images.shape().drop_first(), b = val.images.shape().drop_first();
   if (a == b) return "";
-  return fmt::format("mnist: the images of {} are {}, those of {} are {}", train.images_path, a,
+  return fmt::format("{}: the images of {} are {}, those of {} are {}", set, train.images_path, a,
                      val.images_path, b);
 }
 
-std::shared_ptr<const Dataset> to_dataset(MnistSplit&& split) {
+std::shared_ptr<const Dataset> to_dataset(MnistSplit&& split, const std::string& set) {
   if (!split.faults.empty()) throw_as<DataError>("{}", split.faults.front());
   std::vector<NamedTensor> fields;
   fields.push_back({"image", std::move(split.images)});
   fields.push_back({"label", std::move(split.labels)});
-  return std::make_shared<MemoryDataset>("mnist", std::move(fields), kNumClasses);
+  return std::make_shared<MemoryDataset>(set, std::move(fields), kNumClasses);
 }
 
 }  // namespace
 
-MnistSplit read_mnist_split(const std::string& dir, const std::string& prefix) {
+MnistSplit read_mnist_split(const std::string& dir, const std::string& prefix,
+                            const std::string& name) {
   MnistSplit split;
   const Tensor images =
-      read_part(dir, images_name(prefix), IdxKind::IMAGES, split.images_path, split.faults);
+      read_part(dir, images_name(prefix), name, IdxKind::IMAGES, split.images_path, split.faults);
   const Tensor labels =
-      read_part(dir, labels_name(prefix), IdxKind::LABELS, split.labels_path, split.faults);
+      read_part(dir, labels_name(prefix), name, IdxKind::LABELS, split.labels_path, split.faults);
   if (!images.empty()) {
     const Shape& s = images.shape();
     split.images = images.reshape({s[0], s[1], s[2], 1});
@@ -79,30 +80,30 @@ MnistSplit read_mnist_split(const std::string& dir, const std::string& prefix) {
     split.faults.insert(split.faults.end(), bad.begin(), bad.end());
   }
   if (!images.empty() && !labels.empty() && images.shape()[0] != labels.shape()[0]) {
-    split.faults.push_back(fmt::format("mnist: {} holds {} images, {} holds {} labels",
+    split.faults.push_back(fmt::format("{}: {} holds {} images, {} holds {} labels", name,
                                        split.images_path, images.shape()[0], split.labels_path,
                                        labels.shape()[0]));
   }
   return split;
 }
 
-DatasetPair open_mnist(const std::string& dir) {
-  MnistSplit train = read_mnist_split(dir, "train");
-  MnistSplit val = read_mnist_split(dir, "t10k");
-  const std::string fault = size_fault(train, val);
+DatasetPair open_mnist(const std::string& dir, const std::string& name) {
+  MnistSplit train = read_mnist_split(dir, "train", name);
+  MnistSplit val = read_mnist_split(dir, "t10k", name);
+  const std::string fault = size_fault(name, train, val);
   if (!fault.empty()) throw_as<DataError>("{}", fault);
   DatasetPair pair;
-  pair.train = to_dataset(std::move(train));
-  pair.val = to_dataset(std::move(val));
+  pair.train = to_dataset(std::move(train), name);
+  pair.val = to_dataset(std::move(val), name);
   return pair;
 }
 
-std::vector<std::string> check_mnist(const std::string& dir) {
-  const MnistSplit train = read_mnist_split(dir, "train");
-  const MnistSplit val = read_mnist_split(dir, "t10k");
+std::vector<std::string> check_mnist(const std::string& dir, const std::string& name) {
+  const MnistSplit train = read_mnist_split(dir, "train", name);
+  const MnistSplit val = read_mnist_split(dir, "t10k", name);
   std::vector<std::string> faults = train.faults;
   faults.insert(faults.end(), val.faults.begin(), val.faults.end());
-  const std::string fault = size_fault(train, val);
+  const std::string fault = size_fault(name, train, val);
   if (!fault.empty()) faults.push_back(fault);
   return faults;
 }

@@ -24,13 +24,15 @@ TEST(PhiloxTest, AgreesWithRandom123) {
 
 // Golden draws of every purpose. They never change: old runs and checkpoints rest on them.
 TEST(PhiloxTest, DrawAddressesAreFrozen) {
-  const std::array<std::pair<DrawPurpose, Words>, 6> golden{{
+  const std::array<std::pair<DrawPurpose, Words>, 8> golden{{
       {DrawPurpose::INIT, {0xe37d4e7b, 0xe624375f, 0x07acd26c, 0xdfe23050}},
       {DrawPurpose::SHUFFLE, {0x968188ac, 0xaa86f022, 0x419865f7, 0x83df8874}},
       {DrawPurpose::AUGMENT, {0xb9709ffc, 0x1c9a580c, 0x03d52fe2, 0x90ba8a44}},
       {DrawPurpose::DROPOUT, {0x843f1ef0, 0x2dff11eb, 0x0a170e5e, 0x02f6c7ea}},
       {DrawPurpose::PROCEDURAL, {0x1550b879, 0x788808ef, 0xf7b79291, 0x9325f2e1}},
       {DrawPurpose::TEST, {0x5d1481aa, 0x33f09a13, 0x2dcc46b3, 0x49e51109}},
+      {DrawPurpose::SPLIT, {0xc9d5062c, 0x8cfa4153, 0x4825fc88, 0x62636002}},
+      {DrawPurpose::REPLACE, {0xf6e16a79, 0xed3622c6, 0x646310bf, 0x29a9e80a}},
   }};
   for (const auto& [purpose, words] : golden) {
     const DrawAddress address{0x0123456789abcdefu, purpose, 0xfedcba9876543210u,

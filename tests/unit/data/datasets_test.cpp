@@ -24,17 +24,15 @@ TEST(DatasetsTest, UnknownNamesGetTheNearest) {
                                       "did you mean \"imagenet\"?"));
 }
 
-TEST(DatasetsTest, KnownButUnreadableSetsAreNamed) {
-  for (const char* name : {"imagenet", "cifar-10", "cifar10", "cifar-100", "cifar100"}) {
-    EXPECT_TRUE(throws<Unsupported>([&] { open_dataset(name, "."); }, name));
-  }
-}
-
 TEST(DatasetsTest, TraitsAreKnownWithoutFiles) {
   EXPECT_EQ(dataset_traits("cifar10").name, "cifar-10");
   EXPECT_EQ(dataset_traits("imagenet").channels, 3);
   EXPECT_EQ(dataset_traits("mnist").num_classes, 10);
   EXPECT_TRUE(dataset_traits("mnist").readable);
+  EXPECT_TRUE(dataset_traits("fashionmnist").downloads);
+  EXPECT_EQ(dataset_traits("cifar100").num_classes, 100);
+  EXPECT_TRUE(dataset_traits("csv").in_files);
+  EXPECT_FALSE(dataset_traits("folder").downloads);
 }
 
 TEST(DatasetsTest, ProceduralNeedsNoFolder) {
@@ -59,6 +57,28 @@ TEST(DatasetsTest, RealMnistIsSound) {
   EXPECT_EQ(label, 5);
   pair.val->read(0, out);
   EXPECT_EQ(label, 7);
+}
+
+TEST(DatasetsTest, FashionMnistHasTheLayoutOfMnist) {
+  const std::string dir = test::real_data_folder("mnist");
+  if (dir.empty()) GTEST_SKIP() << "needs the real data set mnist in build/data/mnist";
+  const DatasetPair pair = open_dataset("fashion-mnist", dir);
+  EXPECT_EQ(pair.train->name(), "fashion-mnist");
+  EXPECT_EQ(pair.val->num_samples(), 10000);
+  EXPECT_TRUE(throws<DataError>([] { open_dataset("fashion-mnist", "/dev/null"); },
+                                "fashion-mnist: /dev/null has neither train-images-idx3-ubyte"));
+}
+
+TEST(DatasetsTest, RealCifarIsSound) {
+  const std::string dir = test::real_data_folder("cifar10");
+  if (dir.empty()) GTEST_SKIP() << "needs the real data set cifar10 in build/data/cifar10";
+  EXPECT_TRUE(data::check_dataset("cifar-10", dir).empty());
+  const DatasetPair pair = open_dataset("cifar-10", dir);
+  EXPECT_EQ(pair.train->num_samples(), 50000);
+  EXPECT_EQ(pair.val->num_samples(), 10000);
+  std::vector<std::int64_t> count(10);
+  for (std::int64_t id = 0; id < 50000; ++id) ++count[std::size_t(pair.train->known_label(id))];
+  EXPECT_EQ(count, std::vector<std::int64_t>(10, 5000));
 }
 
 TEST(TensorDatasetTest, SharesFieldsByName) {

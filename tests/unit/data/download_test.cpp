@@ -160,6 +160,75 @@ TEST_F(DownloadTest, GzipWrappersMayDiffer) {
   }
 }
 
+// Where only the hash of the wrapper is known, another wrapper is another file.
+TEST_F(DownloadTest, TheHashMayBeOfTheFileAsItIs) {
+  const std::string packed = gzipped(body_, 6);
+  const LoopbackServer server(packed);
+  const std::string hash = sha256_hex(std::as_bytes(std::span(packed)));
+  download_file({"file", hash, true}, folder_.path(), {.mirrors = {server.url("good")}});
+  EXPECT_EQ(read_text(folder_.path("file")), packed);
+  EXPECT_TRUE(throws<DataError>(
+      [&] {
+        download_file({"other", file_.payload_sha256, true}, folder_.path(),
+                      {.mirrors = {server.url("good")}});
+      },
+      "SHA-256 of the file is " + hash));
+}
+
+/// A tar archive of regular files below a folder, with the entry of that folder.
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string archive;
+  const auto add = [&](const std::string& name, const std::string& body, char kind) {
+    std::string header(512, '\0');
+    const auto put = [&](std::size_t at, const std::string& text) {
+      header.replace(at, text.size(), text);
+    };
+    char octal[12];
+    std::snprintf(octal, sizeof octal, "%011zo", body.size());
+    put(0, name);
+    put(124, octal);
+    put(156, std::string(1, kind));
+    put(148, "        ");
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    std::snprintf(octal, sizeof octal, "%06o", sum);
+    put(148, octal);
+    header[154] = '\0';
+    archive += header + body + std::string((512 - body.size() % 512) % 512, '\0');
+  };
+  add("set/", "", '5');
+  for (const auto& [name, body] : files) add("set/" + name, body, '0');
+  return archive + std::string(1024, '\0');
+}
+
+TEST_F(DownloadTest, AnArchiveGivesTheFilesThatAreAskedFor) {
+  const std::string other(700, 'y');
+  const ArchiveFile a{"a.bin", sha256_hex(std::as_bytes(std::span(body_)))};
+  const ArchiveFile b{"b.bin", sha256_hex(std::as_bytes(std::span(other)))};
+  const std::string archive = tar_of({{"a.bin", body_}, {"readme.html", "x"}, {"b.bin", other}});
+  for (const std::string& bytes : {archive, gzipped(archive, 6)}) {
+    folder_.write("t", bytes);
+    const std::string target = folder_.path(bytes == archive ? "plain" : "packed");
+    unpack_archive(folder_.path("t"), target, {a, b});
+    EXPECT_EQ(read_text(target + "/a.bin"), body_);
+    EXPECT_EQ(read_text(target + "/b.bin"), other);
+    EXPECT_FALSE(std::filesystem::exists(target + "/readme.html"));
+  }
+  const auto fails = [&](const std::string& bytes, const std::vector<ArchiveFile>& files,
+                         std::string_view words) {
+    folder_.write("t", bytes);
+    return throws<DataError>([&] { unpack_archive(folder_.path("t"), folder_.path("out"), files); },
+                             words);
+  };
+  EXPECT_TRUE(fails(archive, {{"a.bin", b.sha256}}, "SHA-256 of a.bin in it is " + a.sha256));
+  EXPECT_TRUE(fails(archive, {a, {"c.bin", b.sha256}}, "holds 1 of the 2 files"));
+  EXPECT_TRUE(fails(archive.substr(0, 9000), {a}, "the archive is cut"));
+  std::string damaged = archive;
+  damaged[3] = 'X';
+  EXPECT_TRUE(fails(damaged, {a}, "a header has a wrong checksum"));
+  EXPECT_TRUE(fails(std::string(5000, 'q'), {a}, "is no tar archive"));
+}
+
 TEST(MnistDownloadTest, ListsTwoHttpsMirrors) {
   const DownloadOptions options = mnist_download_options();
   ASSERT_EQ(options.mirrors.size(), 2u);

@@ -102,6 +102,43 @@ TEST_F(Cli, EvalGivesTheValidationOfTraining) {
   }
 }
 
+TEST_F(Cli, DataCommandsTellWhatASetHolds) {
+  namespace fs = std::filesystem;
+  const std::string img = TR_SOURCE_FOLDER "/tests/cases/img/", set = folder_.path("set");
+  for (const char* c : {"a", "b"}) {
+    fs::create_directories(set + "/" + c);
+    for (const char* name : {"one_pixel.png", "whole.jpg", "gray.jpg", "rgba.png"}) {
+      fs::copy_file(img + name, set + "/" + c + "/" + name);
+    }
+  }
+  EXPECT_EQ(run("data check folder " + set).code, 0);
+  const Outcome stats = run("data stats folder " + set + " --val-fraction 0.25 --json -");
+  ASSERT_EQ(stats.code, 0) << stats.err;
+  const auto told = nlohmann::json::parse(stats.out);
+  EXPECT_EQ(told.at("train").at("samples"), 6);
+  EXPECT_EQ(told.at("val").at("samples"), 2);
+  EXPECT_EQ(told.at("train").at("classes")[1].at("name"), "b");
+  EXPECT_EQ(told.at("train").at("mean").size(), 3u);
+  const Outcome split = run("data split folder " + set + " --val-fraction 0.5 --seed 4 --out " +
+                            folder_.path("lists") + " --json -");
+  ASSERT_EQ(split.code, 0) << split.err;
+  EXPECT_EQ(nlohmann::json::parse(split.out).at("val"), 4);
+  EXPECT_EQ(run("data check csv " + folder_.path("lists")).code, 0);
+
+  fs::copy_file(img + "truncated_header.jpg", set + "/a/caf\xe9.jpg");  // no UTF-8 either
+  const Outcome check = run("data check folder " + set + " --json -");
+  EXPECT_EQ(check.code, 3);
+  const auto faults = nlohmann::json::parse(check.out).at("faults");
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_TRUE(contains(faults[0].get<std::string>(), "/a/caf\\xE9.jpg")) << faults[0];
+  EXPECT_EQ(run("data stats folder " + set + " --json -").code, 3);
+  EXPECT_EQ(run("data split mnist " + set + " --out " + folder_.path("x")).code, 4);
+  EXPECT_EQ(
+      run("data split folder " + set + " --out " + folder_.path("x") + " --val-fraction 2").code,
+      2);
+  EXPECT_EQ(run("data check folder " + folder_.path("nowhere")).code, 3);
+}
+
 TEST_F(Cli, PredictRefusesImagesOfAnotherSize) {
   const toy::Quiet quiet;
   DeepLearningTask task;

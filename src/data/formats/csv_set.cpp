@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/atomic_file.h"
+#include "core/check.h"
+#include "core/input_file.h"
+#include "core/printable.h"
+#include "data/check.h"
+#include "data/formats/class_index.h"
+#include "data/formats/csv.h"
+
+namespace tr::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxClasses = std::int64_t(1) << 24;
+
+struct CsvSplits {
+  std::vector<CsvRow> train, val;
+  std::string train_path, val_path;
+};
+
+PictureList csv_list(const std::vector<CsvRow>& rows, const std::string& who,
+                     const ClassIndex* names, std::int64_t num_classes) {
+  PictureList list{.root = fs::path(who).parent_path().string()};
+  if (list.root.empty()) list.root = ".";
+  for (const CsvRow& row : rows) {
+    const std::int64_t label = names != nullptr
+                                   ? names->at(row.label, fmt::format("{}: line {}", who, row.line))
+                                   : *class_number(row.label);
+    if (label >= num_classes) {
+      throw_as<DataError>("{}: line {}: the class {} of {} is outside 0..{}", who, row.line, label,
+                          printable(row.path), num_classes - 1);
+    }
+    list.add(row.path, label);
+  }
+  return list;
+}
+
+/// Numbers the classes; empty `names` mean that labels are numbers.
+std::vector<std::string> csv_classes(const CsvSplits& splits, const std::string& classes_path,
+                                     std::int64_t& num_classes) {
+  std::vector<std::string> names;
+  if (!classes_path.empty()) names = lines_of(classes_path);
+  bool numbers = true;
+  std::int64_t highest = -1;
+  std::set<std::string> seen;
+  for (const auto* rows : {&splits.train, &splits.val}) {
+    for (const CsvRow& row : *rows) {
+      const auto number = class_number(row.label);
+      numbers = numbers && number;
+      highest = std::max(highest, number.value_or(-1));
+      if (!numbers && rows == &splits.val) continue;  // a class of validation alone is a fault
+      seen.insert(row.label);
+    }
+  }
+  if (!numbers) {
+    if (names.empty()) names.assign(seen.begin(), seen.end());
+    num_classes = std::int64_t(names.size());
+    return names;
+  }
+  if (highest >= kMaxClasses) {
+    throw_as<DataError>("{}: the class {} is too high, at most {} make sense", splits.train_path,
+                        highest, kMaxClasses - 1);
+  }
+  num_classes = names.empty() ? highest + 1 : std::int64_t(names.size());
+  return {};
+}
+
+}  // namespace
+
+PictureLists list_csv(const std::string& path, const SplitOptions& options) {
+  CsvSplits splits;
+  std::string classes;
+  splits.train_path = path;
+  if (is_folder(path)) {
+    splits.train_path = child(path, "train.csv");
+    splits.val_path = child(path, "val.csv");
+    classes = child(path, "classes.txt");
+  }
+  splits.train = parse_csv(read_text(splits.train_path, kMaxListBytes), splits.train_path);
+  const bool has_val = !splits.val_path.empty() && is_there(splits.val_path);
+  if (has_val) splits.val = parse_csv(read_text(splits.val_path, kMaxListBytes), splits.val_path);
+  if (classes.empty() || !is_there(classes)) classes.clear();
+  PictureLists lists;
+  const std::vector<std::string> names = csv_classes(splits, classes, lists.num_classes);
+  lists.classes = names.empty() && !classes.empty() ? lines_of(classes) : names;
+  std::optional<ClassIndex> index;
+  if (!names.empty()) index.emplace(names, classes.empty() ? splits.train_path : classes);
+  const ClassIndex* by_name = index ? &*index : nullptr;
+  lists.train = csv_list(splits.train, splits.train_path, by_name, lists.num_classes);
+  if (has_val) lists.val = csv_list(splits.val, splits.val_path, by_name, lists.num_classes);
+  finish_split(lists, options, splits.val_path);
+  return lists;
+}
+
+void write_csv_set(const PictureLists& lists, const std::string& target) {
+  make_folder(target);
+  const auto text_of = [&](const PictureList& list) {
+    // Relative to where the lists lie, so that both may move together.
+    const fs::path root = fs::relative(fs::absolute(list.root), fs::absolute(target));
+    std::string text = "path,label\n";
+    for (std::int64_t id = 0; id < list.size(); ++id) {
+      const std::string path = (root / std::string(list.paths[id])).lexically_normal().string();
+      text += csv_field(path) + "," + std::to_string(list.labels[std::size_t(id)]) + "\n";
+    }
+    return text;
+  };
+  std::string names;
+  for (const std::string& name : lists.classes) {
+    if (name.find_first_of("\r\n") != std::string::npos) {
+      throw_as<DataError>("{}: the class \"{}\" has a line break in its name",
+                          child(target, "classes.txt"), printable(name));
+    }
+    names += name + "\n";
+  }
+  write_file_atomically(child(target, "train.csv"), text_of(lists.train));
+  if (lists.val) write_file_atomically(child(target, "val.csv"), text_of(*lists.val));
+  if (!names.empty()) write_file_atomically(child(target, "classes.txt"), names);
+}
+
+}  // namespace tr::data
