@@ -47,7 +47,8 @@ DatasetPair open_pictures(const NamedSet& set, PictureLists lists, Options optio
       data::FileReaderOptions{.timeout_s = options.read_timeout_s});
   const auto make = [&](data::PictureList list) {
     return std::make_shared<data::PictureSet>(
-        std::string(set.name), std::move(list), lists.classes, lists.num_classes,
+        std::string(set.name), std::move(list),
+        data::PictureClasses{lists.classes, lists.num_classes},
         options.color_channels == 0 ? 3 : options.color_channels, reader);
   };
   DatasetPair pair;

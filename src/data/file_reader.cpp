@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/block_signals.h"
 #include "core/check.h"
 #include "core/input_file.h"
 #include "core/printable.h"
@@ -103,6 +104,7 @@ struct FileReader::Impl {
     hand.companion = std::make_shared<Companion>();
     hand.companion->read = options.read;
     hand.companion->num_stuck = num_stuck;
+    const BlockSignals blocked;  // they are the program's threads' business
     try {
       hand.thread = std::thread([companion = hand.companion] { companion->run(); });
     } catch (const std::system_error& error) {

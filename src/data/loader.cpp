@@ -63,6 +63,7 @@ struct Loader::Impl {
         consumer(phases, samplers(), start_phase, start_step),
         station(config.num_slots, slot_bytes()),
         failures(std::size_t(config.num_slots)),
+        skipped(std::size_t(config.num_slots)),
         counters(std::size_t(counts.workers + counts.readers)),
         scratch(std::size_t(counts.workers)),
         threads(config.bind_threads) {
@@ -183,6 +184,7 @@ struct Loader::Impl {
     if (!ring) read_into(buffer, unit, mine);
     if (!buffer.error) write_from(buffer, unit, worker);
     if (buffer.error) note_failure(unit.batch, buffer);
+    if (!buffer.skipped.empty()) note_skipped(unit.batch, buffer);
     if (ring) ring->take(index);
     ThreadCounters::raise(mine.samples, unit.count);
     station.finish(unit.batch, unit.units_of_batch);
@@ -216,6 +218,32 @@ struct Loader::Impl {
     const std::lock_guard lock(failure_mutex);
     Failure& failure = failures[std::size_t(station.slot_of(batch))];
     if (!failure.error || buffer.row < failure.row) failure = {buffer.error, buffer.row};
+  }
+
+  void note_skipped(std::int64_t batch, const UnitBuffer& buffer) {
+    const std::lock_guard lock(failure_mutex);
+    std::vector<std::int64_t>& rows = skipped[std::size_t(station.slot_of(batch))];
+    rows.insert(rows.end(), buffer.skipped.begin(), buffer.skipped.end());
+  }
+
+  /// Gives rows without a sample of their own one of the same batch. Of a batch that is ready, by
+  /// the consumer: only then all rows are known.
+  void fill_skipped(std::int64_t batch) {
+    std::vector<std::int64_t>& rows = skipped[std::size_t(station.slot_of(batch))];
+    if (rows.empty()) return;
+    std::sort(rows.begin(), rows.end());
+    const std::int64_t size = consumer.share().size;
+    const auto copies = rows_to_copy(rows, size);
+    if (copies.empty()) {
+      throw_as<DataError>(
+          "none of the {} samples of a batch can be read (bad_sample_policy is skip); the last "
+          "reason: {}",
+          size, config.bad_samples->last());
+    }
+    for (const auto& [to, from] : copies) {
+      pipeline(consumer.phase().split)->copy_row(station.slot_bytes(batch), from, to);
+    }
+    rows.clear();
   }
 
   /// Of a batch that is ready. One that failed never leaves its slot, so failures stay.
@@ -255,9 +283,10 @@ struct Loader::Impl {
   const std::array<std::int64_t, 2> unit_samples;  // by split
   StreamCursor consumer;                           // at the batch that next() gives
   TransferStation station;
-  std::mutex failure_mutex;              // taken only by threads that met a failure
-  std::vector<Failure> failures;         // by slot
-  std::vector<ThreadCounters> counters;  // workers, then readers
+  std::mutex failure_mutex;                        // taken only by threads that met a failure
+  std::vector<Failure> failures;                   // by slot
+  std::vector<std::vector<std::int64_t>> skipped;  // by slot: rows without a sample
+  std::vector<ThreadCounters> counters;            // workers, then readers
   std::vector<WorkerScratch> scratch;
   std::stop_source stop_reading;
   std::optional<UnitBuffers> own;  // by worker
@@ -293,6 +322,7 @@ const Batch* Loader::next() {
     m.wait_ms += watch.ms();
   }
   m.check_failure(m.taken);
+  m.fill_skipped(m.taken);
   m.advance_pending = true;
   return m.describe(m.taken++);
 }

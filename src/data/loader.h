@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/sample_policy.h"
 #include "data/stage_times.h"
 #include "renaissance/core/shape.h"
 #include "renaissance/data/dataset.h"
@@ -50,7 +51,8 @@ struct LoaderConfig {
   bool bind_threads = false;  // each to a core of its own
   int num_slots = 3;          // R of the TransferStation, >= 2
   int rank = 0, world_size = 1;
-  bool full_memory = false;  // FULLY: the whole set is read into memory first
+  std::shared_ptr<BadSamples> bad_samples;  // null: the first sample that cannot be read fails
+  bool full_memory = false;                 // FULLY: the whole set is read into memory first
 
   const SplitConfig& of(Split split) const { return split == Split::TRAIN ? train : val; }
 };

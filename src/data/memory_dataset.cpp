@@ -56,8 +56,12 @@ std::int64_t MemoryDataset::known_label(std::int64_t id) const {
   return label_ < 0 ? -1 : std::int64_t(tensors_[std::size_t(label_)].tensor.at(id));
 }
 
+bool is_in_memory(const Dataset& dataset) {
+  return dynamic_cast<const MemoryDataset*>(&dataset) != nullptr;
+}
+
 std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset) {
-  if (dynamic_cast<const MemoryDataset*>(dataset.get()) != nullptr) return dataset;
+  if (is_in_memory(*dataset)) return dataset;
   if (dynamic_cast<const PictureMemory*>(dataset.get()) != nullptr) return dataset;
   std::vector<NamedTensor> tensors;
   std::vector<std::byte*> next;

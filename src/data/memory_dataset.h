@@ -32,6 +32,9 @@ class MemoryDataset final : public Dataset {
   int label_ = -1;  // the field of class numbers, if there is one
 };
 
+/// True for a MemoryDataset, whose samples can always be read.
+bool is_in_memory(const Dataset& dataset);
+
 /// A copy of any set in memory (FULLY), picture files as the files they are. The set itself if it
 /// is there already.
 /// @throws DataError  of the first sample that cannot be read; a picture file fails when it is

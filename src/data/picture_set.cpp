@@ -9,16 +9,15 @@
 
 namespace tr::data {
 
-PictureSet::PictureSet(std::string name, PictureList list, std::vector<std::string> classes,
-                       std::int64_t num_classes, int channels, std::shared_ptr<FileReader> reader)
+PictureSet::PictureSet(std::string name, PictureList list, PictureClasses classes, int channels,
+                       std::shared_ptr<FileReader> reader)
     : name_(std::move(name)),
       list_(std::move(list)),
       classes_(std::move(classes)),
-      num_classes_(num_classes),
       channels_(channels),
       reader_(std::move(reader)) {
   TR_ASSERT(list_.size() > 0 && reader_ != nullptr);
-  TR_ASSERT(classes_.empty() || std::int64_t(classes_.size()) == num_classes_);
+  TR_ASSERT(classes_.names.empty() || std::int64_t(classes_.names.size()) == classes_.count);
   TR_CHECK(channels == 1 || channels == 3, "color_channels is {}, expected 1 or 3", channels);
 }
 

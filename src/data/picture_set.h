@@ -11,14 +11,20 @@
 
 namespace tr::data {
 
+/// Names of a set's classes; numbers alone if `names` is empty.
+struct PictureClasses {
+  std::vector<std::string> names;
+  std::int64_t count = 0;
+};
+
 /// A set of picture files, read one by one when they are wanted. Fields: "image", encoded, of
 /// `channels`, and "label" INT32 [].
 class PictureSet final : public Dataset {
  public:
-  /// `list` must hold samples whose labels are below num_classes; `classes` is empty or has a name
-  /// for each class; `reader` is shared by the splits.
-  PictureSet(std::string name, PictureList list, std::vector<std::string> classes,
-             std::int64_t num_classes, int channels, std::shared_ptr<FileReader> reader);
+  /// `list` must hold samples whose labels are below classes.count; `reader` is shared by the
+  /// splits.
+  PictureSet(std::string name, PictureList list, PictureClasses classes, int channels,
+             std::shared_ptr<FileReader> reader);
 
   std::int64_t num_samples() const override { return list_.size(); }
   std::vector<Field> fields() const override;
@@ -26,19 +32,18 @@ class PictureSet final : public Dataset {
   void read(std::int64_t id, std::span<std::byte* const> out) const override;
   void read_encoded(std::int64_t id, EncodedPicture& picture,
                     std::span<std::byte* const> out) const override;
-  int num_classes() const override { return int(num_classes_); }
+  int num_classes() const override { return int(classes_.count); }
   std::string name() const override { return name_; }
   std::int64_t known_label(std::int64_t id) const override { return list_.labels[std::size_t(id)]; }
   std::string sample_name(std::int64_t id) const override;
-  std::vector<std::string> class_names() const override { return classes_; }
+  std::vector<std::string> class_names() const override { return classes_.names; }
 
   const PictureList& list() const { return list_; }
 
  private:
   std::string name_;
   PictureList list_;
-  std::vector<std::string> classes_;
-  std::int64_t num_classes_;
+  PictureClasses classes_;
   int channels_;
   std::shared_ptr<FileReader> reader_;
 };

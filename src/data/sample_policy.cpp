@@ -26,6 +26,7 @@ void BadSamples::note(const std::string& split, std::int64_t id, const std::stri
     line = fmt::format("{} sample {}: {}", split, id, what);
     if (what.find(sample_name) == std::string::npos) line += " (" + sample_name + ")";
     if (first_.size() < kNamed) first_.push_back(line);
+    last_ = line;
   }
   if (count <= std::int64_t(kNamed)) {
     log_warning("bad sample {} is {}: {}{}", count,
@@ -46,6 +47,11 @@ std::int64_t BadSamples::count() const {
 std::vector<std::string> BadSamples::first() const {
   const std::lock_guard lock(mutex_);
   return first_;
+}
+
+std::string BadSamples::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
 }
 
 std::int64_t replacement_for(std::uint64_t seed, std::uint64_t split, std::int64_t id, int attempt,

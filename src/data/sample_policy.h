@@ -28,8 +28,9 @@ class BadSamples {
             const std::string& what);
 
   std::int64_t count() const;
-  /// "name: reason" of the first ten.
+  /// "training sample 3: reason" of the first ten, and of the last one; "" if there is none.
   std::vector<std::string> first() const;
+  std::string last() const;
 
   static constexpr std::size_t kNamed = 10;
 
@@ -39,6 +40,7 @@ class BadSamples {
   mutable std::mutex mutex_;
   std::set<std::pair<std::string, std::int64_t>> ids_;
   std::vector<std::string> first_;
+  std::string last_;
 };
 
 /// Tries that REPLACE makes before it gives up.

@@ -55,7 +55,8 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
       config_(config),
       split_(split),
       seed_(loader.seed),
-      image_dtype_(loader.image_dtype) {
+      image_dtype_(loader.image_dtype),
+      bad_samples_(loader.bad_samples) {
   TR_CHECK(config.dataset != nullptr, "{} data: there is no set", who_);
   TR_CHECK(!config.cache_processed || !config.transforms.is_random(),
            "{} data: processed samples can be kept (using_cpvs) for deterministic transforms only, "
@@ -137,9 +138,10 @@ void SplitPipeline::reserve(WorkerScratch& scratch) const {
 
 void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const {
   const std::int64_t start_ns = now_ns();
+  buffer.skipped.clear();
   for (std::int64_t i = 0; i < unit.count; ++i) {
     const std::int64_t id = sampler_->sample_at(*unit.order, unit.first_position + i);
-    buffer.ids[std::size_t(i)] = id;
+    buffer.ids[std::size_t(i)] = buffer.sources[std::size_t(i)] = id;
     const std::byte*& processed = buffer.processed[std::size_t(i)];
     processed = cache_ ? cache_->find(id) : nullptr;
     if (processed == nullptr) config_.dataset->prefetch(id);
@@ -148,8 +150,8 @@ void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times
   for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
     buffer.row = unit.first_row + i;
     if (buffer.processed[std::size_t(i)] != nullptr) continue;
-    read_sample(buffer.ids[std::size_t(i)], input,
-                encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr);
+    buffer.sources[std::size_t(i)] = fetch(buffer.ids[std::size_t(i)], input,
+                                           encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr);
   }
   times[Stage::READ] += now_ns() - start_ns;
 }
@@ -160,6 +162,39 @@ void SplitPipeline::read_sample(std::int64_t id, std::byte* input, EncodedPictur
   const std::span<std::byte* const> out(outputs.data(), fields_.size());
   picture == nullptr ? config_.dataset->read(id, out)
                      : config_.dataset->read_encoded(id, *picture, out);
+}
+
+template <typename Use>
+std::int64_t SplitPipeline::stand_in(std::int64_t id, std::int64_t source, const std::string& what,
+                                     Use&& use) const {
+  const Dataset& set = *config_.dataset;
+  bad_samples_->note(who_, source, set.sample_name(source), what);
+  if (bad_samples_->policy() == BadSamplePolicy::SKIP) return -1;
+  for (int attempt = 0; attempt < kReplacementTries; ++attempt) {
+    const std::int64_t other =
+        replacement_for(seed_, std::uint64_t(split_), id, attempt, set.num_samples());
+    try {
+      use(other);
+      return other;
+    } catch (const DataError& error) {
+      bad_samples_->note(who_, other, set.sample_name(other), error.what());
+    }
+  }
+  throw_as<DataError>("{}: cannot be read, nor {} others that were drawn in its place: {}",
+                      set.sample_name(id), kReplacementTries, what);
+}
+
+std::int64_t SplitPipeline::fetch(std::int64_t id, std::byte* input,
+                                  EncodedPicture* picture) const {
+  try {
+    read_sample(id, input, picture);
+    return id;
+  } catch (const DataError& error) {
+    const bool stopped = picture != nullptr && picture->stop.stop_requested();
+    if (!bad_samples_ || bad_samples_->policy() == BadSamplePolicy::FAIL || stopped) throw;
+    return stand_in(id, id, error.what(),
+                    [&](std::int64_t other) { read_sample(other, input, picture); });
+  }
 }
 
 void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
@@ -174,6 +209,10 @@ void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
     buffer.row = unit.first_row + i;
     if (buffer.processed[std::size_t(i)] != nullptr) {
       copy_processed(buffer.processed[std::size_t(i)], buffer.row, slot);
+      continue;
+    }
+    if (buffer.sources[std::size_t(i)] < 0) {
+      buffer.skipped.push_back(buffer.row);
       continue;
     }
     const bool timed = sample_ns == 0;
@@ -214,6 +253,12 @@ void SplitPipeline::write_sample(const Row& row, std::int64_t epoch, WorkerScrat
       convert_floats(reinterpret_cast<const float*>(in), field.input_bytes / sizeof(float),
                      image_dtype_, out);
     }
+  }
+}
+
+void SplitPipeline::copy_row(std::byte* slot, std::int64_t from, std::int64_t to) const {
+  for (const FieldPlan& field : fields_) {
+    std::memcpy(field.row(slot, to), field.row(slot, from), field.sample_bytes);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "data/loader.h"
 #include "data/processed_cache.h"
+#include "data/sample_policy.h"
 #include "data/sampler.h"
 #include "data/stage_times.h"
 #include "data/transforms/chain.h"
@@ -35,6 +36,8 @@ struct UnitBuffer {
   std::array<std::int64_t, kMostUnitSamples> ids{};
   std::array<const std::byte*, kMostUnitSamples> processed{};  // in the cache; null: was read
   std::vector<EncodedPicture> pictures;  // [samples] of a set whose image is encoded
+  std::array<std::int64_t, kMostUnitSamples> sources{};  // samples that were read; -1: none
+  std::vector<std::int64_t> skipped;                     // rows that were left as they were
   std::int64_t row = 0;      // of the sample in hand: the one at fault if there is an error
   std::exception_ptr error;  // what became of reading it
 };
@@ -65,12 +68,15 @@ class SplitPipeline {
   /// Samples of a unit: some 16 KiB of pixels, at most `most`.
   std::int64_t unit_samples(std::int64_t most) const;
   void reserve(WorkerScratch& scratch) const;
+  /// Row `from` of a batch over row `to`.
+  void copy_row(std::byte* slot, std::int64_t from, std::int64_t to) const;
   std::int64_t cache_bytes() const { return cache_ ? cache_->num_bytes() : 0; }
 
   /// Fetches the unit's samples into the buffer. @throws DataError  of the first one that cannot be
   /// read; buffer.row is its row.
   void read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const;
-  /// Writes the rows of a unit that was read. Throws as read().
+  /// Writes the rows of a unit that was read; buffer.skipped tells those without a sample. Throws
+  /// as read().
   void write(const Unit& unit, UnitBuffer& buffer, std::byte* slot, WorkerScratch& scratch,
              StageTimes& times);
 
@@ -99,6 +105,13 @@ class SplitPipeline {
   /// A sample on its way to its row. `pixels_done_ns`: when its transforms had ended, if asked for.
   void write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
                     std::int64_t* pixels_done_ns) const;
+  /// Reads sample `id`, or another in its place as the policy says; which one, -1 for none.
+  std::int64_t fetch(std::int64_t id, std::byte* input, EncodedPicture* picture) const;
+  /// Sample `source`, read in place of `id`, is bad: `use(other)` is tried for those that may stand
+  /// in for it. Which one could be used, -1 for none.
+  template <typename Use>
+  std::int64_t stand_in(std::int64_t id, std::int64_t source, const std::string& what,
+                        Use&& use) const;
   void copy_processed(const std::byte* processed, std::int64_t row, std::byte* slot) const;
   void keep_processed(std::int64_t id, std::int64_t row, std::byte* slot);
 
@@ -107,6 +120,7 @@ class SplitPipeline {
   Split split_;
   std::uint64_t seed_ = 0;
   DType image_dtype_ = DType::FP32;
+  std::shared_ptr<BadSamples> bad_samples_;
   std::optional<Sampler> sampler_;
   std::vector<FieldPlan> fields_;
   int image_field_ = -1;             // index in fields_; -1: there is none

@@ -9,6 +9,8 @@
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/format.h"
+#include "core/host_memory.h"
+#include "core/human.h"
 #include "core/log.h"
 #include "data/sampler.h"
 #include "renaissance/data/datasets.h"
@@ -122,6 +124,21 @@ DatasetPair open_data(const Config& config) {
                        .read_timeout_s = data.read_timeout_s});
 }
 
+/// CPVS, where the processed samples take a quarter of the host's memory at most: each rank keeps
+/// those it may need.
+bool decide_keep_processed(const CompiledRun& run) {
+  if (!run.config.preprocessor.values().cpvs || !run.data.val) return false;
+  constexpr std::int64_t kMostOfMemory = 4;
+  std::int64_t sample_bytes = 0;
+  for (const auto& [field, type] : run.eval_fields) sample_bytes += bytes_of(type);
+  const std::int64_t bytes = sample_bytes * run.sizes.val * run.batches.world_size;
+  const std::int64_t most = host_memory_bytes() / kMostOfMemory;
+  if (bytes <= most) return true;
+  log_info("the processed validation set is not kept: it has {}, a quarter of the memory is {}",
+           format_bytes(bytes), format_bytes(most));
+  return false;
+}
+
 /// @throws Unsupported  the data must stay on the device and cannot.
 bool decide_data_on_device(const CompiledRun& run) {
   const DataPlace place = run.config.preprocessor.values().place;
@@ -163,7 +180,7 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
                 .transforms = val_chain,
                 .batch_size = batches.local,
                 .global_batch = eval_batch,
-                .cache_processed = settings.cpvs};
+                .cache_processed = keep_processed_val};
   loader.image_dtype = image_dtype(config);
   // Some batches are on their way to a device while others are filled.
   if (device.kind != DeviceKind::CPU) loader.num_slots = kDeviceSlots;
@@ -175,6 +192,7 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
   loader.rank = rank;
   loader.world_size = batches.world_size;
   loader.full_memory = settings.fully;
+  loader.bad_samples = bad_samples;
   return loader;
 }
 
@@ -241,6 +259,8 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.variants = run.variants.keys();
   run.classification = compile_request.loss.classification;
   run.compiled = compile(compile_request, *oracle);
+  const PreprocessorSetting::Values& data = run.config.preprocessor.values();
+  run.bad_samples = std::make_shared<data::BadSamples>(data.bad_samples, data.bad_sample_limit);
   check_samples(run);
 
   const auto steps_of = [](std::int64_t samples, std::int64_t batch, bool drop) {
@@ -248,6 +268,7 @@ CompiledRun compile_run(const RunRequest& request) {
   };
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
+  run.keep_processed_val = decide_keep_processed(run);
   run.data_on_device = decide_data_on_device(run);
   if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
   announce(run);

@@ -42,6 +42,8 @@ struct CompiledRun {
   std::int64_t train_steps = 0;           // optimizer steps of one epoch
   std::int64_t val_steps = 0;
   bool data_on_device = false;            // the sets stay in the device's memory
+  bool keep_processed_val = false;        // CPVS: the processed validation set stays in memory
+  std::shared_ptr<data::BadSamples> bad_samples;  // of all loaders of this run
   double open_ms = 0;  // time to open the named set, which is no part of compiling
 
   bool ema() const { return config.train.ema_decay > 0; }

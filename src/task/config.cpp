@@ -139,9 +139,6 @@ void PreprocessorSetting::commit() const {
   if (values_.dts) {
     throw_as<Unsupported>("using_dts_format: this version reads no DTS files; leave it off");
   }
-  if (values_.bad_samples != BadSamplePolicy::FAIL) {
-    throw_as<Unsupported>("bad_sample_policy: this version only has fail");
-  }
 }
 
 }  // namespace tr

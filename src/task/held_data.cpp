@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "core/human.h"
+#include "data/memory_dataset.h"
 #include "data/resident_set.h"
 #include "data/transforms/program.h"
 
@@ -46,9 +47,12 @@ std::string why_not_on_device(const CompiledRun& run) {
   if (run.device.kind == DeviceKind::CPU) return "the CPU reads from memory anyway";
   if (run.batches.world_size > 1) return "there are several ranks";
   const data::LoaderConfig loader = run.loader_config(0);
+  const bool may_skip = run.bad_samples->policy() != BadSamplePolicy::FAIL;
   std::int64_t bytes = 0;
   for (const data::SplitConfig* split : {&loader.train, &loader.val}) {
     if (!split->dataset) continue;
+    if (may_skip && !data::is_in_memory(*split->dataset))
+      return "bad_sample_policy is not fail: samples are read one by one";
     for (const Field& field : split->dataset->fields()) {
       if (field.encoded) return "the samples are picture files, which the host decodes";
     }

@@ -40,7 +40,8 @@ nlohmann::json epoch_object(const EpochRecord& r) {
           {"normalise_ms", r.normalise_ms},
           {"feed", r.feed},
           {"train_top1", measured(r.train_top1)},
-          {"skipped_steps", r.skipped_steps}};
+          {"skipped_steps", r.skipped_steps},
+          {"bad_samples", r.bad_samples}};
 }
 
 }  // namespace

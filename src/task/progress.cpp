@@ -168,6 +168,7 @@ std::string ProgressMeter::row(const EpochRecord& r) const {
   text += fmt::format("  {:>10.3g}  {:>10}  {:>6.1f} ms", r.lr, format_count(r.images_per_s),
                       r.data_wait_ms);
   text += "  " + r.feed;
+  if (r.bad_samples > 0) text += fmt::format("  ({} bad samples)", r.bad_samples);
   if (r.skipped_steps > 0) text += fmt::format("  ({} steps skipped)", r.skipped_steps);
   return text;
 }

@@ -85,8 +85,14 @@ void check_split(const CompiledRun& run, data::Split split) {
   SampleCheck check(run, split);
   const bool labels = outputs > 0 && (set.num_classes() == 0 || in_memory);
   const bool values = in_memory && check.has_floating();
+  const bool may_skip = run.bad_samples->policy() != BadSamplePolicy::FAIL;
   for (std::int64_t id = 0; (labels || values) && id < set.num_samples(); ++id) {
-    if (labels) check.check_label(id, outputs);
+    try {
+      if (labels) check.check_label(id, outputs);
+    } catch (const DataError&) {  // it is counted when its turn comes
+      if (!may_skip) throw;
+      continue;
+    }
     const std::string fault = values ? check.not_finite(id) : "";
     if (!fault.empty()) throw_as<DataError>("{}", fault);
   }

@@ -49,7 +49,8 @@ json record_json(const EpochRecord& r) {
           {"normalise_ms", r.normalise_ms},
           {"feed", r.feed},
           {"train_top1", r.train_top1},
-          {"skipped_steps", r.skipped_steps}};
+          {"skipped_steps", r.skipped_steps},
+          {"bad_samples", r.bad_samples}};
 }
 
 EpochRecord record_from(const json& j) {
@@ -68,6 +69,7 @@ EpochRecord record_from(const json& j) {
   r.transform_ms = j.value("transform_ms", 0.0);
   r.normalise_ms = j.value("normalise_ms", 0.0);
   r.feed = j.value("feed", std::string());
+  r.bad_samples = j.value("bad_samples", std::int64_t{0});
   r.train_top1 = j.at("train_top1");
   r.skipped_steps = j.at("skipped_steps");
   return r;

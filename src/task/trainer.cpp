@@ -260,6 +260,7 @@ void Trainer::end_training_of_epoch() {
   record.normalise_ms = fed[data::Stage::NORMALISE];
   record.feed = data::feed_verdict(fed, epoch_feed_.seconds);
   epoch_feed_ = {};
+  record.bad_samples = run_.bad_samples->count();
   record.images_per_s = double(images) / std::max(1e-9, progress_.train_seconds);
   progress_.all_train_seconds += progress_.train_seconds;
   const bool validated_next = std::size_t(progress_.phase) < run_.phases.size() &&

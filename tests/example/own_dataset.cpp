@@ -19,6 +19,7 @@ class Stripes final : public Dataset {
   }
   // Called from several threads at once: what it gives depends on `id` alone.
   void read(std::int64_t id, std::span<std::byte* const> out) const override {
+    if (id == 77) throw DataError("sample 77 of stripes is damaged");  // it is named and skipped
     const std::int32_t label = std::int32_t(id % 2);
     const std::int64_t width = 1 + id / 2 % 4;
     for (std::int64_t at = 0; at < 12 * 16 * 3; ++at) {
@@ -34,6 +35,7 @@ class Stripes final : public Dataset {
 
 int main() {
   GLOBAL_SETTING.use_cpu().manual_seed(1).global_batch_size(20);
+  PREPROCESSOR_SETTING.bad_sample_policy(BadSamplePolicy::SKIP);
   DeepLearningTask task;
   task.model(seq(flatten(), fc(32, true), relu(), fc(2, true)))
       .dataset({std::make_shared<Stripes>(400), std::make_shared<Stripes>(70)})

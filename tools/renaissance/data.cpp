@@ -160,15 +160,13 @@ int run_split(const DataArgs& args) {
 
 /// A subcommand of `data` with what all of them take.
 CLI::App* add_one(CLI::App& command, const char* name, const char* what,
-                  const std::shared_ptr<DataArgs>& args, int (*run)(const DataArgs&),
-                  int& exit_code) {
+                  const std::shared_ptr<DataArgs>& args) {
   CLI::App* sub = command.add_subcommand(name, what);
   sub->add_option("NAME", args->name,
                   "mnist, fashion-mnist, cifar-10, cifar-100, folder, imagenet, csv, procedural")
       ->required();
   sub->add_option("PATH", args->path, "its folder; csv: or its list")->required();
   args->json.add_to(*sub);
-  sub->callback([args, run, &exit_code] { exit_code = run(*args); });
   return sub;
 }
 
@@ -183,23 +181,26 @@ void add_split_options(CLI::App& sub, const std::shared_ptr<DataArgs>& args) {
 void add_data(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("data", "Looks at data sets.");
   command->require_subcommand(1);
-  const auto make_args = [] { return std::make_shared<DataArgs>(); };
-  add_one(*command, "check", "Reads a whole set; one line a fault; exit 0 only if sound.",
-          make_args(), run_check, exit_code);
-  const auto stats = make_args();
-  CLI::App* sub =
-      add_one(*command, "stats",
-              "Classes, sizes, mean and deviation, duplicates, faults; exit 0 only if sound.",
-              stats, run_stats, exit_code);
+  const auto check = std::make_shared<DataArgs>();
+  add_one(*command, "check", "Reads a whole set; one line a fault; exit 0 only if sound.", check)
+      ->callback([check, &exit_code] { exit_code = run_check(*check); });
+
+  const auto stats = std::make_shared<DataArgs>();
+  CLI::App* sub = add_one(
+      *command, "stats",
+      "Classes, sizes, mean and deviation, duplicates, faults; exit 0 only if sound.", stats);
   add_split_options(*sub, stats);
   sub->add_option("--color-channels", stats->color_channels, "1 or 3, of picture files");
-  const auto split = make_args();
+  sub->callback([stats, &exit_code] { exit_code = run_stats(*stats); });
+
+  const auto split = std::make_shared<DataArgs>();
   sub = add_one(*command, "split",
                 "Writes a set of pictures as lists (train.csv, val.csv, classes.txt): the same "
                 "lists at every run.",
-                split, run_split, exit_code);
+                split);
   add_split_options(*sub, split);
   sub->add_option("--out", split->target, "folder for the lists")->required()->check(not_empty());
+  sub->callback([split, &exit_code] { exit_code = run_split(*split); });
 }
 
 }  // namespace tr::command

@@ -24,6 +24,7 @@ struct EpochRecord {
   std::string feed;
   double train_top1 = -1;
   std::int64_t skipped_steps = 0;  // a gradient was not finite
+  std::int64_t bad_samples = 0;    // different ones that could not be read since the run began
 };
 
 /// What run() returns.

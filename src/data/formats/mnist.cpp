@@ -29,12 +29,13 @@ std::string labels_name(const std::string& prefix) { return prefix + "-labels-id
 
 /// The file's tensor; empty with a fault noted if it cannot be had.
 Tensor read_part(const std::string& dir, const std::string& file, const std::string& set,
-                 IdxKind kind, std::string& path, std::vector<std::string>& faults) {
+                 std::string& path, std::vector<std::string>& faults) {
   path = find_file(dir, file);
   if (path.empty()) {
     faults.push_back(fmt::format("{}: {} has neither {} nor {}.gz", set, dir, file, file));
     return {};
   }
+  const IdxKind kind = file.ends_with("idx3-ubyte") ? IdxKind::IMAGES : IdxKind::LABELS;
   try {
     return read_idx(path, kind);
   } catch (const Error& error) {
@@ -66,10 +67,8 @@ std::shared_ptr<const Dataset> to_dataset(MnistSplit&& split, const std::string&
 MnistSplit read_mnist_split(const std::string& dir, const std::string& prefix,
                             const std::string& name) {
   MnistSplit split;
-  const Tensor images =
-      read_part(dir, images_name(prefix), name, IdxKind::IMAGES, split.images_path, split.faults);
-  const Tensor labels =
-      read_part(dir, labels_name(prefix), name, IdxKind::LABELS, split.labels_path, split.faults);
+  const Tensor images = read_part(dir, images_name(prefix), name, split.images_path, split.faults);
+  const Tensor labels = read_part(dir, labels_name(prefix), name, split.labels_path, split.faults);
   if (!images.empty()) {
     const Shape& s = images.shape();
     split.images = images.reshape({s[0], s[1], s[2], 1});

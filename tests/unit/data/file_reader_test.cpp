@@ -117,12 +117,12 @@ TEST(FileReaderTest, AStallEndsAtTheTimeOutAndLeavesNoThreadOnceTheDiskAnswers) 
   const std::int64_t before = num_threads();
   OddDisk disk;
   {
-    FileReader reader({.timeout_s = 0.05, .read = disk.reader()});
+    FileReader reader({.timeout_s = 0.4, .read = disk.reader()});
     std::vector<std::byte> bytes;
     const Stopwatch watch;
     EXPECT_TRUE(throws<DataError>([&] { reader.read("/x/stall", bytes, {}); },
-                                  "/x/stall: no answer from the file system within 0.05 s"));
-    EXPECT_GE(watch.ms(), 49);
+                                  "/x/stall: no answer from the file system within 0.4 s"));
+    EXPECT_GE(watch.ms(), 399);
     EXPECT_EQ(reader.num_stuck(), 1);
     reader.read("/x/good", bytes, {});  // others are read as before
     EXPECT_EQ(text_of(bytes), "xxx");
@@ -135,7 +135,7 @@ TEST(FileReaderTest, AStallEndsAtTheTimeOutAndLeavesNoThreadOnceTheDiskAnswers) 
 
 TEST(FileReaderTest, ADeadDiskIsNotAskedForEver) {
   OddDisk disk;
-  FileReader reader({.timeout_s = 0.01, .read = disk.reader()});
+  FileReader reader({.timeout_s = 0.15, .read = disk.reader()});
   std::vector<std::byte> bytes;
   for (int i = 0; i < FileReader::kMaxStuck; ++i) {
     EXPECT_TRUE(throws<DataError>([&] { reader.read("/x/stall", bytes, {}); }, "no answer"));

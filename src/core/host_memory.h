@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace tr {
+
+/// Memory that this process may use: the machine's, or less if its control group says so.
+std::int64_t host_memory_bytes();
+
+}  // namespace tr
