@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "ops/conv_geometry.h"
 #include "ops/rules.h"
 
 namespace tr {
@@ -114,6 +115,27 @@ std::vector<TensorType> infer_pool_backward(const Attrs&, Types in) {
   return {in[1], channel, channel};
 }
 
+TensorType cell_index_type(const TensorType& y) { return {y.shape, DType::UINT8}; }
+
+std::vector<TensorType> infer_maxpool(const Attrs& attrs, Types in) {
+  check_x(in[0]);
+  check_channels(in, in[0], 1, kParameters);
+  check_statistics(in, 5);
+  const TensorType channel = channel_of(in[0]);
+  const TensorType y{pool_geometry(attrs, in[0]).y_shape(), in[0].dtype};
+  return {y, channel, channel, channel, channel, cell_index_type(y)};
+}
+
+std::vector<TensorType> infer_maxpool_backward(const Attrs& attrs, Types in) {
+  check_x(in[1]);
+  const TensorType y{pool_geometry(attrs, in[1]).y_shape(), in[1].dtype};
+  ops::check_same("dy", in[0], y, "the pooled x");
+  check_channels(in, in[1], 2, kSaved);
+  ops::check_same("index", in[6], cell_index_type(y), "one byte an element of y");
+  const TensorType channel = channel_of(in[1]);
+  return {in[1], channel, channel};
+}
+
 const AttrSpec kMomentum = {"momentum", 0.1, false, ""};
 const AttrSpec kEps = {"eps", 1e-5, false, ""};
 const AttrSpec kActivation = {"activation", std::string(), false, "relu, or none"};
@@ -169,6 +191,32 @@ const OpRegistration kBnPool{
      .cost = ops::cost_per_input_element(11),
      .fused = true,
      .doc = "bn, relu and maxpool(2); index has two bits an element of y."}};
+
+const std::vector<std::int64_t> kOnes = {1, 1}, kZeros = {0, 0};
+const AttrSpec kKernel = {"kernel", kOnes, true, ""}, kStride = {"stride", kOnes, true, ""},
+               kPadding = {"padding", kZeros, false, ""}, kCeil = {"ceil_mode", false, false, ""};
+
+const OpRegistration kBnMaxpool{
+    {.name = "bn_maxpool",
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "statistics"},
+     .outputs = {"y", "mean", "rstd", "next_mean", "next_var", "index"},
+     .attrs = {kMomentum, kEps, kKernel, kStride, kPadding, kCeil},
+     .num_optional_inputs = 1,
+     .infer = infer_maxpool,
+     .cost = ops::cost_per_input_element(11),
+     .fused = true,
+     .doc = "bn, relu and maxpool."}};
+
+const OpRegistration kBnMaxpoolBackward{
+    {.name = "bn_maxpool_backward",
+     .inputs = {"dy", "x", "weight", "bias", "mean", "rstd", "index"},
+     .outputs = {"dx", "dweight", "dbias"},
+     .attrs = {kKernel, kStride, kPadding, kCeil},
+     .infer = infer_maxpool_backward,
+     .cost = ops::cost_per_element(13),
+     .in_place = {{0, 1}},
+     .fused = true,
+     .doc = "maxpool_backward, relu_backward and bn_backward."}};
 
 const OpRegistration kBnPoolBackward{
     {.name = "bn_pool_backward",

@@ -2,8 +2,8 @@
 // Gradients of batch norm: two sums a channel (dy, dy (x - mean)), then dx. With a rectifier, and
 // with a residual sum before it, dy is masked on the way: by y computed again from x, or by the
 // mask that the forward pass left; nothing but x and the mask is kept for it.
-#include "backend/cuda/batch_norm.cuh"
 #include "backend/cuda/dispatch.h"
+#include "backend/cuda/norm_gradient.cuh"
 
 namespace tr::cuda {
 namespace {
@@ -21,6 +21,7 @@ struct Gradients {
 /// The gradient before the normalisation, dz, from what was loaded.
 template <typename T, Gate kGate, bool kMore>
 struct Source {
+  static constexpr int kInFlight = kRowsInFlight;
   const T *dy, *more, *x;
   const std::uint8_t* mask;
 
@@ -47,66 +48,6 @@ struct Source {
   }
 };
 
-/// The sums; dz is stored where the residual branch wants it.
-template <typename T, Gate kGate, bool kMore, bool kStore>
-struct Sums {
-  static constexpr int kInFlight = kRowsInFlight;
-  Source<T, kGate, kMore> source;
-  T* dz;
-  NormalisationArrays arrays;
-
-  template <int N>
-  __device__ Normalisation<N> channel(std::int64_t c) const {
-    return arrays.load<N>(c);
-  }
-  template <int N>
-  __device__ Gradients<T, N> load(const Place& at) const {
-    return source.template load<N>(at);
-  }
-  template <int N>
-  __device__ void add(const Normalisation<N>& norm, const Gradients<T, N>& in, const Place& at,
-                      float* sum, float* product) const {
-    Vector<T, N> out;
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float d = source.dz(norm, in, j);
-      sum[j] += d;
-      product[j] += d * (to_float(in.x.v[j]) - norm.mean.v[j]);
-      if constexpr (kStore) out.v[j] = from_float<T>(d);
-    }
-    if constexpr (kStore) store(dz + at.i, out);
-  }
-};
-
-template <typename T, Gate kGate, bool kMore>
-struct Dx {
-  static constexpr int kInFlight = kRowsInFlight;
-  Source<T, kGate, kMore> source;
-  T* dx;
-  NormalisationArrays arrays;
-  Coefficients coefficients;
-
-  template <int N>
-  __device__ DxChannel<N> channel(std::int64_t c) const {
-    return load_dx_channel<N>(arrays, coefficients, c);
-  }
-  template <int N>
-  __device__ Gradients<T, N> load(const Place& at) const {
-    return source.template load<N>(at);
-  }
-  template <int N>
-  __device__ void finish(const DxChannel<N>& channel, const Gradients<T, N>& in,
-                         const Place& at) const {
-    Vector<T, N> out;
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float d = source.dz(channel.norm, in, j);
-      out.v[j] = from_float<T>(channel(j, d, to_float(in.x.v[j])));
-    }
-    store(dx + at.i, out);
-  }
-};
-
 /// Where the operands of one of the ops lie.
 struct BackwardCall {
   const KernelArgs& args;
@@ -120,24 +61,16 @@ template <typename T, Gate kGate, bool kMore, bool kStore>
 void launch_backward(const BackwardCall& call) {
   const KernelArgs& args = call.args;
   const ChannelRows shape = ChannelRows::of(args.in_type(0).shape);
-  const BackwardWorkspace space(args);
-  const Coefficients coefficients{space.a, space.b, space.c};
   const std::uint8_t* mask = call.mask >= 0 ? args.in<std::uint8_t>(call.mask) : nullptr;
   const T* more = call.more >= 0 ? args.in<T>(call.more) : nullptr;
   const Source<T, kGate, kMore> source{args.in<T>(0), more, args.in<T>(call.x), mask};
   auto* dz = static_cast<T*>(call.dz);
-  const std::int64_t slices = launch_channel_sums<T>(
-      args, shape, Sums<T, kGate, kMore, kStore>{source, dz, call.arrays}, space.partial);
-  launch_finish_sums(args, space.partial, slices, shape.channels,
-                     FinishSums{call.arrays.weight, call.arrays.rstd, args.out<float>(1),
-                                args.out<float>(2), coefficients, double(shape.rows), call.frozen});
-  T* dx = args.out<T>(0);
+  launch_norm_sums<T, kStore>(args, shape, source, dz, call.arrays, call.frozen);
   if constexpr (kStore) {
     const Source<T, Gate::NONE, false> stored{dz, nullptr, args.in<T>(call.x), nullptr};
-    launch_channel_map<T>(args, shape,
-                          Dx<T, Gate::NONE, false>{stored, dx, call.arrays, coefficients});
+    launch_norm_dx<T>(args, shape, stored, call.arrays);
   } else {
-    launch_channel_map<T>(args, shape, Dx<T, kGate, kMore>{source, dx, call.arrays, coefficients});
+    launch_norm_dx<T>(args, shape, source, call.arrays);
   }
 }
 

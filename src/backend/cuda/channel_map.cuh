@@ -14,15 +14,20 @@ namespace tr::cuda {
 constexpr int kRowsInFlight =
     4;  // of most maps: enough loads under way to fill the memory's bandwidth
 
-/// `N` floats of an array of channels.
+/// `N` floats of an array of channels, which begins at a multiple of 16 bytes.
 template <int N>
 struct Floats {
   float v[N];
 
   __device__ static Floats load(const float* from) {
+    constexpr int kWide = N % 4 == 0 ? 4 : 1;
     Floats out;
 #pragma unroll
-    for (int j = 0; j < N; ++j) out.v[j] = from[j];
+    for (int j = 0; j < N; j += kWide) {
+      const Vector<float, kWide> some = cuda::load<kWide>(from + j);
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) out.v[j + k] = some.v[k];
+    }
     return out;
   }
 };

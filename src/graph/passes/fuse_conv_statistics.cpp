@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//   conv -> bn, bn_act or bn_pool    becomes  conv_statistics -> bn_act or bn_pool(statistics)
+//   conv -> bn, bn_act, bn_pool or bn_maxpool    becomes  conv_statistics -> the same(statistics)
 // The convolution sums its output and the squares of it while the tile is still in registers: batch
 // norm needs no pass of its own over the feature map. Where the library has no such engine for a
 // shape, the pass leaves it as it is.
@@ -18,7 +18,7 @@ LoweredNode with_statistics(const LoweredNode& norm, TensorId statistics) {
     fused.attrs.set("eps", norm.attrs.f64("eps"));
     fused.attrs = complete_attrs(OpRegistry::instance().get(fused.op), fused.attrs);
   }
-  fused.inputs.resize(fused.op == "bn_pool" ? 5 : 6, kNoTensor);
+  fused.inputs.resize(fused.op == "bn_act" ? 6 : 5, kNoTensor);  // bn_act: residual comes first
   fused.inputs.push_back(statistics);
   return fused;
 }
@@ -56,7 +56,9 @@ void fuse_conv_statistics(LoweredGraph& graph, const KernelOracle& oracle) {
   const Uses uses(graph);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const std::string& op = graph.nodes[n].op;
-    if (op == "bn" || op == "bn_act" || op == "bn_pool") try_fuse(graph, oracle, uses, int(n));
+    if (op == "bn" || op == "bn_act" || op == "bn_pool" || op == "bn_maxpool") {
+      try_fuse(graph, oracle, uses, int(n));
+    }
   }
 }
 

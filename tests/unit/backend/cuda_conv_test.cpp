@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{"three_strided", {2, 9, 9, 16}, 24, {3, 3}, {2, 2}},
         ConvCase{"three_biased", {2, 9, 9, 16}, 24, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true},
         ConvCase{"first", {2, 12, 12, 3}, 64},
+        ConvCase{"first_wide", {3, 17, 13, 3}, 128, {3, 3}, {2, 2}, {0, 0}},
         ConvCase{"stem", {2, 18, 18, 3}, 64, {7, 7}, {2, 2}, {3, 3}},
         ConvCase{"stride_three", {1, 10, 10, 8}, 8, {3, 3}, {3, 3}, {0, 0}},
         ConvCase{"even", {1, 9, 9, 8}, 8, {2, 2}, {2, 2}, {0, 0}},
@@ -141,22 +142,25 @@ class CudaNormTest : public DeviceTest<DeviceKind::CUDA> {
 TEST_F(CudaNormTest, AConvolutionLeavesItsSumsBehind) {
   const Attrs attrs = {
       {"out_channels", std::int64_t{64}}, {"kernel", Ints{3, 3}}, {"padding", Ints{1, 1}}};
-  const Tensor x = values({4, 14, 14, 32}, 1, DType::FP16);
-  const Tensor weight = Tensor::uniform({64, 3, 3, 32}, -0.2f, 0.2f, 2, DType::FP16);
-  const std::vector<Tensor> got = run_op("conv_statistics", {x, weight}, attrs, kGpu);
-  const Tensor plain = run_op("conv", {x, weight}, attrs, kGpu).front();
-  EXPECT_TRUE(is_close(got[0], plain, tolerance(DType::FP16, 288, 2), "y"));
-  // Each term may be the stored value or the sum before it was rounded.
-  const double u = unit_roundoff(DType::FP16);
-  for (std::int64_t c = 0; c < 64; ++c) {
-    double sum = 0, size = 0, squares = 0;
-    for (std::int64_t i = c; i < plain.num_elements(); i += 64) {
-      sum += plain.at(i);
-      size += std::abs(plain.at(i));
-      squares += plain.at(i) * plain.at(i);
+  // By cuDNN, and by the kernel for first layers.
+  for (const std::int64_t in : {32, 3}) {
+    const Tensor x = values({4, 14, 14, in}, 1, DType::FP16);
+    const Tensor weight = Tensor::uniform({64, 3, 3, in}, -0.2f, 0.2f, 2, DType::FP16);
+    const std::vector<Tensor> got = run_op("conv_statistics", {x, weight}, attrs, kGpu);
+    const Tensor plain = run_op("conv", {x, weight}, attrs, kGpu).front();
+    EXPECT_TRUE(is_close(got[0], plain, tolerance(DType::FP16, 9 * in, 2), "y"));
+    // Each term may be the stored value or the sum before it was rounded.
+    const double u = unit_roundoff(DType::FP16);
+    for (std::int64_t c = 0; c < 64; ++c) {
+      double sum = 0, size = 0, squares = 0;
+      for (std::int64_t i = c; i < plain.num_elements(); i += 64) {
+        sum += plain.at(i);
+        size += std::abs(plain.at(i));
+        squares += plain.at(i) * plain.at(i);
+      }
+      EXPECT_NEAR(got[1].at(c), sum, 2 * u * size) << in << " channels to channel " << c;
+      EXPECT_NEAR(got[1].at(64 + c), squares, 4 * u * squares) << in << " channels to " << c;
     }
-    EXPECT_NEAR(got[1].at(c), sum, 2 * u * size) << "channel " << c;
-    EXPECT_NEAR(got[1].at(64 + c), squares, 4 * u * squares) << "channel " << c;
   }
 }
 
@@ -262,6 +266,31 @@ TEST_F(CudaNormTest, PoolingWithTwoBitsAnElement) {
       EXPECT_TRUE(is_close(back[0], want[0], tolerance(dtype, 1, 4), "dx"));
       EXPECT_TRUE(is_close(back[1], want[1], tolerance(DType::FP32, rows, 3), "dweight"));
       EXPECT_TRUE(is_close(back[2], want[2], tolerance(DType::FP32, rows), "dbias"));
+    }
+  }
+}
+
+TEST_F(CudaNormTest, PoolingByOverlappingWindows) {
+  const Attrs stem = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
+  const Attrs oblong = {{"kernel", Ints{2, 3}}, {"stride", Ints{1, 2}}, {"padding", Ints{0, 1}}};
+  for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+    for (const Shape& shape : {Shape{4, 7, 9, 64}, Shape{2, 12, 12, 7}, Shape{8, 32, 32, 24}}) {
+      for (const Attrs& pool : {stem, oblong}) {
+        SCOPED_TRACE(shape.str() + " " + std::string(name_of(dtype)) + " " + pool.text());
+        const Parts p(shape, dtype);
+        const Tensor y = p.run("relu", {p.bn[0]}).front();
+        const std::vector<Tensor> pooled = p.run("maxpool", {y}, pool);
+        const std::vector<Tensor> fused =
+            p.run("bn_maxpool", {p.x, p.weight, p.bias, p.mean, p.var}, pool);
+        EXPECT_TRUE(same_bytes(fused[0], pooled[0], "y"));
+        EXPECT_TRUE(same_bytes(fused[5], pooled[1], "index"));
+        const Tensor dy = Tensor::uniform(pooled[0].shape(), -1, 1, 9, dtype);
+        const Tensor d = p.run("maxpool_backward", {dy, pooled[1], p.x}, pool).front();
+        const std::vector<Tensor> want = p.bn_backward(p.run("relu_backward", {d, y}).front());
+        expect_same(p.run("bn_maxpool_backward",
+                          {dy, p.x, p.weight, p.bias, p.bn[1], p.bn[2], fused[5]}, pool),
+                    want, 3, "backward");
+      }
     }
   }
 }

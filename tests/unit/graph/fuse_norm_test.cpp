@@ -174,20 +174,28 @@ TEST(FuseNormPoolTest, NeitherTheMapNorItsGradientIsWritten) {
   EXPECT_EQ(index.bytes * 4, graph.tensor(forward.outputs[0]).type.shape.num_elements());
 }
 
-TEST(FuseNormPoolTest, OtherWindowsAndRefusalsKeepThePooling) {
+TEST(FuseNormPoolTest, OtherWindowsHaveAByteAnElement) {
   for (const BluePrint& pool : {maxpool(3, 2, 1), maxpool(2, 1, 0), maxpool(4)}) {
     const LoweredGraph graph = lowered(picture_request(pooled_block(pool)));
-    EXPECT_EQ(count_op(graph, "maxpool"), 1) << graph.text();
-    EXPECT_EQ(count_op(graph, "bn_act_backward"), 1);
+    const LoweredNode& forward = only(graph, "bn_maxpool");
+    const LoweredNode& backward = only(graph, "bn_maxpool_backward");
+    EXPECT_EQ(count_op(graph, "maxpool"), 0) << graph.text();
+    EXPECT_EQ(forward.attrs.ints("kernel"), backward.attrs.ints("kernel"));
+    EXPECT_EQ(forward.inputs.back(), only(graph, "conv_statistics").outputs[1]);
+    const LoweredTensor& index = graph.tensor(forward.outputs[5]);
+    EXPECT_EQ(index.bytes, graph.tensor(forward.outputs[0]).type.shape.num_elements());
   }
+}
+
+TEST(FuseNormPoolTest, TheNextFormIsTriedThenThePoolingStays) {
   for (const char* refused : {"bn_pool", "bn_pool_backward"}) {
-    const LoweredGraph graph = without(pooled_block(maxpool(2)), {refused});
-    EXPECT_EQ(count_op(graph, "maxpool"), 1) << refused;
-    EXPECT_EQ(count_op(graph, "bn_act"), 1);
-    const LoweredTensor& index = graph.tensor(only(graph, "maxpool").outputs[1]);
-    EXPECT_EQ(index.bytes,
-              graph.tensor(only(graph, "maxpool").outputs[0]).type.shape.num_elements());
+    EXPECT_EQ(count_op(without(pooled_block(maxpool(2)), {refused}), "bn_maxpool"), 1) << refused;
   }
+  const LoweredGraph graph = without(pooled_block(maxpool(2)), {"bn_pool", "bn_maxpool_backward"});
+  EXPECT_EQ(count_op(graph, "bn_act"), 1) << graph.text();
+  const LoweredNode& pool = only(graph, "maxpool");
+  EXPECT_EQ(graph.tensor(pool.outputs[1]).bytes,
+            graph.tensor(pool.outputs[0]).type.shape.num_elements());
 }
 
 }  // namespace

@@ -68,6 +68,20 @@ std::vector<ShapeCase> backward_cases() {
   };
 }
 
+std::vector<ShapeCase> window_cases() {
+  const std::vector<std::int64_t> three = {3, 3}, two = {2, 2}, one = {1, 1};
+  const Attrs pool = {{"kernel", three}, {"stride", two}, {"padding", one}};
+  const TensorType index = u8({2, 2, 3, 8});
+  const Types back = {kHalf, kX, kC, kC, kC, kC, index};
+  return {
+      {"Plain", "bn_maxpool", pool, kNorm, {kHalf, kC, kC, kC, kC, index}, {}},
+      {"Channels", "bn_maxpool", pool, replaced(kNorm, 1, f32({7})), {}, {"weight"}},
+      {"Plain", "bn_maxpool_backward", pool, back, {kX, kC, kC}, {}},
+      {"Dy", "bn_maxpool_backward", pool, replaced(back, 0, kX), {}, {"dy", "the pooled x"}},
+      {"Index", "bn_maxpool_backward", pool, replaced(back, 6, u8({24})), {}, {"index"}},
+  };
+}
+
 std::vector<ShapeCase> statistics_cases() {
   const Attrs conv = {{"out_channels", std::int64_t{5}},
                       {"kernel", std::vector<std::int64_t>{1, 1}}};
@@ -82,7 +96,7 @@ std::vector<ShapeCase> statistics_cases() {
 
 std::vector<ShapeCase> fused_norm_cases() {
   std::vector<ShapeCase> all = forward_cases();
-  for (const auto& more : {backward_cases(), statistics_cases()}) {
+  for (const auto& more : {backward_cases(), window_cases(), statistics_cases()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

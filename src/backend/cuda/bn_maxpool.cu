@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch norm, rectifier and max pooling by any windows, overlapping ones too, in one pass each way:
+// each window normalises its cells itself, each pixel gathers its gradient from its windows. The
+// index is maxpool's: one byte an element of y, the cell in the window.
+#include "backend/cuda/dispatch.h"
+#include "backend/cuda/norm_gradient.cuh"
+#include "backend/cuda/pixel_map.cuh"
+#include "backend/cuda/pool_window.cuh"
+
+namespace tr::cuda {
+namespace {
+
+template <typename T>
+struct WindowForward {
+  static constexpr int kInFlight = 1;
+  const T* x;
+  T* y;
+  std::uint8_t* index;
+  NormalisationArrays arrays;
+  PixelMap in, out;
+  PoolWindow window;
+
+  template <int N>
+  __device__ Normalisation<N> channel(std::int64_t c) const {
+    return arrays.load<N>(c);
+  }
+  /// Windows differ in size: there is nothing to load ahead.
+  template <int N>
+  __device__ Pixel load(const Place& at) const {
+    return pixel_of(std::uint32_t(at.row), out);
+  }
+  template <int N>
+  __device__ void finish(const Normalisation<N>& norm, const Pixel& p, const Place& at) const {
+    const int h0 = window.begin(0, p.h), w0 = window.begin(1, p.w);
+    Largest<T, N> largest;
+    for (int r = 0; r < window.kernel[0]; ++r) {
+      if (unsigned(h0 + r) >= in.height) continue;
+      for (int s = 0; s < window.kernel[1]; ++s) {
+        if (unsigned(w0 + s) >= in.width) continue;
+        Vector<T, N> values = cuda::load<N>(x + in.at(p.n, h0 + r, w0 + s, at.c));
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          const T rounded = from_float<T>(norm(j, to_float(values.v[j])));
+          values.v[j] = to_float(rounded) <= 0 ? from_float<T>(0) : rounded;
+        }
+        largest.take(values, std::uint8_t(r * window.kernel[1] + s));
+      }
+    }
+    store(y + at.i, largest.values);
+    store(index + at.i, largest.cells);
+  }
+};
+
+template <int N, typename T>
+struct WindowLoaded {
+  float dy[N];
+  Vector<T, N> x;
+};
+
+/// The gradient of a pixel: those of its windows, where the rectifier let it through.
+template <typename T>
+struct WindowSource {
+  static constexpr int kInFlight = 2;
+  const T *dy, *x;
+  const std::uint8_t* index;
+  PixelMap in, out;
+  PoolWindow window;
+
+  template <int N>
+  __device__ WindowLoaded<N, T> load(const Place& at) const {
+    WindowLoaded<N, T> loaded;
+    loaded.x = cuda::load<N>(x + at.i);
+    gather_gradients<N>(dy, index, in, out, window, pixel_of(std::uint32_t(at.row), in), at.c,
+                        loaded.dy);
+    return loaded;
+  }
+  template <int N>
+  __device__ float dz(const Normalisation<N>& norm, const WindowLoaded<N, T>& loaded, int j) const {
+    const float y = to_float(from_float<T>(norm(j, to_float(loaded.x.v[j]))));
+    // Rounded as the gradient in front of the pooling is where nothing is fused.
+    return y <= 0 ? 0 : to_float(from_float<T>(loaded.dy[j]));
+  }
+};
+
+void launch_forward(const KernelArgs& args) {
+  const TensorType &x_type = args.in_type(0), &y_type = args.out_type(0);
+  const PoolWindow window = PoolWindow::of(pool_geometry(args.attrs(), x_type));
+  dispatch_float(x_type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = args.in<T>(0);
+    launch_statistics<T>(args, ChannelRows::of(x_type.shape), x, args.has_in(5) ? 5 : -1);
+    launch_channel_map<T>(args, ChannelRows::of(y_type.shape),
+                          WindowForward<T>{x,
+                                           args.out<T>(0),
+                                           args.out<std::uint8_t>(5),
+                                           {args.out<float>(1), args.out<float>(2),
+                                            args.in<float>(1), args.in<float>(2)},
+                                           PixelMap::of(x_type.shape),
+                                           PixelMap::of(y_type.shape),
+                                           window});
+  });
+}
+
+void launch_backward(const KernelArgs& args) {
+  const TensorType &dy_type = args.in_type(0), &x_type = args.in_type(1);
+  const PoolWindow window = PoolWindow::of(pool_geometry(args.attrs(), x_type));
+  const NormalisationArrays arrays{args.in<float>(4), args.in<float>(5), args.in<float>(2),
+                                   args.in<float>(3)};
+  const ChannelRows rows = ChannelRows::of(x_type.shape);
+  dispatch_float(x_type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const WindowSource<T> source{args.in<T>(0),
+                                 args.in<T>(1),
+                                 args.in<std::uint8_t>(6),
+                                 PixelMap::of(x_type.shape),
+                                 PixelMap::of(dy_type.shape),
+                                 window};
+    launch_norm_sums<T, false>(args, rows, source, static_cast<T*>(nullptr), arrays, false);
+    launch_norm_dx<T>(args, rows, source, arrays);
+  });
+}
+
+KernelDef forward_kernel() {
+  KernelDef def = simple_kernel("bn_maxpool", launch_forward, refuse_many_pixels);
+  def.workspace_bytes = [](const KernelQuery& query) { return statistics_bytes(query, 5); };
+  return def;
+}
+
+KernelDef backward_kernel() {
+  KernelDef def = simple_kernel("bn_maxpool_backward", launch_backward, refuse_many_pixels);
+  def.workspace_bytes = [](const KernelQuery& query) {
+    return BackwardWorkspace::bytes(query.in[1]);
+  };
+  return def;
+}
+
+const KernelRegistration kForward{forward_kernel()};
+const KernelRegistration kBackward{backward_kernel()};
+
+}  // namespace
+}  // namespace tr::cuda
