@@ -33,6 +33,9 @@ void check_x(const TensorType& x) {
 constexpr std::array<const char*, 4> kParameters = {"weight", "bias", "running_mean",
                                                     "running_var"};
 
+constexpr std::array<const char*, 4> kOfResidual = {"residual_weight", "residual_bias",
+                                                    "residual_mean", "residual_rstd"};
+
 /// Sum of x and of its squares, as a convolution leaves them behind.
 void check_statistics(Types in, std::size_t i) {
   if (!ops::given(in, i)) return;
@@ -50,12 +53,24 @@ std::vector<TensorType> infer_act(const Attrs& attrs, Types in) {
   if (ops::given(in, 5)) ops::check_same("residual", in[5], in[0], "that of x");
   check_statistics(in, 6);
   const TensorType channel = channel_of(in[0]);
+  if (ops::given(in, 7)) {
+    TR_CHECK(in.size() == 11 && ops::given(in, 5),
+             "there are {} inputs, expected 11 where the residual is normalised", in.size());
+    check_channels(in, in[0], 7, kOfResidual);
+  }
   std::vector<TensorType> out = {in[0], channel, channel, channel, channel};
   if (attrs.flag("mask")) {
     TR_CHECK(ops::given(in, 5), "residual is missing, expected it where a mask is wanted");
     out.push_back(mask_type(in[0]));
   }
   return out;
+}
+
+std::vector<TensorType> infer_statistics(const Attrs&, Types in) {
+  check_x(in[0]);
+  check_channels(in, in[0], 1, std::array{"running_mean", "running_var"});
+  check_statistics(in, 3);
+  return std::vector<TensorType>(4, channel_of(in[0]));
 }
 
 std::vector<TensorType> infer_eval_act(const Attrs&, Types in) {
@@ -142,18 +157,30 @@ const AttrSpec kActivation = {"activation", std::string(), false, "relu, or none
 
 const OpRegistration kBnAct{
     {.name = "bn_act",
-     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual", "statistics"},
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual", "statistics",
+                "residual_weight", "residual_bias", "residual_mean", "residual_rstd"},
      .outputs = {"y", "mean", "rstd", "next_mean", "next_var", "mask"},
      .attrs = {kMomentum,
                kEps,
                kActivation,
                {"mask", false, false, "one bit an element: the rectifier let it through"}},
-     .num_optional_inputs = 2,
+     .num_optional_inputs = 6,
      .infer = infer_act,
      .cost = ops::cost_per_element(10),
      .num_outputs = [](const Attrs& attrs) { return attrs.flag("mask") ? 6 : 5; },
      .fused = true,
-     .doc = "bn, add of residual and activation; statistics of x may be given."}};
+     .doc = "bn, add of residual and activation; statistics of x may be given, and a norm of the "
+            "residual."}};
+
+const OpRegistration kBnStatistics{{.name = "bn_statistics",
+                                    .inputs = {"x", "running_mean", "running_var", "statistics"},
+                                    .outputs = {"mean", "rstd", "next_mean", "next_var"},
+                                    .attrs = {kMomentum, kEps},
+                                    .num_optional_inputs = 1,
+                                    .infer = infer_statistics,
+                                    .cost = ops::cost_per_input_element(3),
+                                    .fused = true,
+                                    .doc = "bn but for its y, which the reader makes itself."}};
 
 const OpRegistration kBnEvalAct{
     {.name = "bn_eval_act",

@@ -9,14 +9,30 @@
 namespace tr::cuda {
 namespace {
 
+/// What is added to the norm: nothing, a feature map, or one that is normalised on the way.
+enum class Residual { NONE, PLAIN, NORMALISED };
+
+template <int N, Residual kResidual>
+struct ApplyChannel {
+  Normalisation<N> own, other;
+};
+template <int N>
+struct ApplyChannel<N, Residual::NONE> {
+  Normalisation<N> own;
+};
+template <int N>
+struct ApplyChannel<N, Residual::PLAIN> {
+  Normalisation<N> own;
+};
+
 /// y = act(norm(x) [+ residual]), and one bit an element for where the rectifier let it through.
-template <typename T, bool kRelu, bool kResidual, bool kMask>
+template <typename T, bool kRelu, Residual kResidual, bool kMask>
 struct Apply {
   static constexpr int kInFlight = kRowsInFlight;
   const T *x, *residual;
   T* y;
   std::uint8_t* mask;
-  NormalisationArrays arrays;
+  NormalisationArrays arrays, residual_arrays;
 
   template <int N>
   struct Loaded {
@@ -24,24 +40,31 @@ struct Apply {
   };
 
   template <int N>
-  __device__ Normalisation<N> channel(std::int64_t c) const {
-    return arrays.load<N>(c);
+  __device__ ApplyChannel<N, kResidual> channel(std::int64_t c) const {
+    ApplyChannel<N, kResidual> channel;
+    channel.own = arrays.load<N>(c);
+    if constexpr (kResidual == Residual::NORMALISED) channel.other = residual_arrays.load<N>(c);
+    return channel;
   }
   template <int N>
   __device__ Loaded<N> load(const Place& at) const {
     Loaded<N> loaded;
     loaded.x = cuda::load<N>(x + at.i);
-    if constexpr (kResidual) loaded.residual = cuda::load<N>(residual + at.i);
+    if constexpr (kResidual != Residual::NONE) loaded.residual = cuda::load<N>(residual + at.i);
     return loaded;
   }
   template <int N>
-  __device__ void finish(const Normalisation<N>& norm, const Loaded<N>& in, const Place& at) const {
+  __device__ void finish(const ApplyChannel<N, kResidual>& channel, const Loaded<N>& in,
+                         const Place& at) const {
     Vector<T, N> out;
     unsigned bits = 0;
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      float value = norm(j, to_float(in.x.v[j]));
-      if constexpr (kResidual) value += to_float(in.residual.v[j]);
+      float value = channel.own(j, to_float(in.x.v[j]));
+      if constexpr (kResidual == Residual::PLAIN) value += to_float(in.residual.v[j]);
+      if constexpr (kResidual == Residual::NORMALISED) {
+        value += channel.other(j, to_float(in.residual.v[j]));
+      }
       const T rounded = from_float<T>(value);
       if constexpr (kRelu) {
         // NaN goes through, as in relu.
@@ -64,29 +87,40 @@ struct BnCall {
   bool relu, mask;           // mask is output 5
 };
 
-template <typename T, bool kRelu, bool kResidual, bool kMask>
-void launch_apply(const KernelArgs& args, const T* residual, std::uint8_t* mask,
-                  const NormalisationArrays& arrays) {
-  launch_channel_map<T>(
-      args, ChannelRows::of(args.in_type(0).shape),
-      Apply<T, kRelu, kResidual, kMask>{args.in<T>(0), residual, args.out<T>(0), mask, arrays});
+template <typename T, bool kRelu, Residual kResidual, bool kMask>
+void launch_apply_as(const BnCall& call, const NormalisationArrays& arrays) {
+  const KernelArgs& args = call.args;
+  Apply<T, kRelu, kResidual, kMask> apply{.x = args.in<T>(0),
+                                          .residual = nullptr,
+                                          .y = args.out<T>(0),
+                                          .mask = nullptr,
+                                          .arrays = arrays,
+                                          .residual_arrays = {}};
+  if constexpr (kResidual != Residual::NONE) apply.residual = args.in<T>(call.residual);
+  if constexpr (kResidual == Residual::NORMALISED) {
+    apply.residual_arrays = {args.in<float>(9), args.in<float>(10), args.in<float>(7),
+                             args.in<float>(8)};
+  }
+  if constexpr (kMask) apply.mask = args.out<std::uint8_t>(5);
+  launch_channel_map<T>(args, ChannelRows::of(args.in_type(0).shape), apply);
 }
 
 template <typename T>
 void launch_apply(const BnCall& call, const NormalisationArrays& arrays) {
-  const KernelArgs& args = call.args;
-  const T* residual = call.residual >= 0 ? args.in<T>(call.residual) : nullptr;
-  if (residual != nullptr && call.mask) {
+  if (call.residual >= 0 && call.mask) {
     if constexpr (sizeof(T) == 2) {
-      launch_apply<T, true, true, true>(args, residual, args.out<std::uint8_t>(5), arrays);
+      if (call.args.has_in(7)) {
+        return launch_apply_as<T, true, Residual::NORMALISED, true>(call, arrays);
+      }
+      launch_apply_as<T, true, Residual::PLAIN, true>(call, arrays);
     }
-  } else if (residual != nullptr) {
-    if (call.relu) return launch_apply<T, true, true, false>(args, residual, nullptr, arrays);
-    launch_apply<T, false, true, false>(args, residual, nullptr, arrays);
+  } else if (call.residual >= 0) {
+    if (call.relu) return launch_apply_as<T, true, Residual::PLAIN, false>(call, arrays);
+    launch_apply_as<T, false, Residual::PLAIN, false>(call, arrays);
   } else if (call.relu) {
-    launch_apply<T, true, false, false>(args, nullptr, nullptr, arrays);
+    launch_apply_as<T, true, Residual::NONE, false>(call, arrays);
   } else {
-    launch_apply<T, false, false, false>(args, nullptr, nullptr, arrays);
+    launch_apply_as<T, false, Residual::NONE, false>(call, arrays);
   }
 }
 
@@ -94,7 +128,7 @@ template <typename T>
 void launch_training(const BnCall& call) {
   const KernelArgs& args = call.args;
   launch_statistics<T>(args, ChannelRows::of(args.in_type(0).shape), args.in<T>(0),
-                       call.statistics);
+                       {.given = call.statistics});
   launch_apply<T>(call,
                   {args.out<float>(1), args.out<float>(2), args.in<float>(1), args.in<float>(2)});
 }
@@ -105,7 +139,8 @@ void launch_bn(const KernelArgs& args) {
   });
 }
 
-/// bn_act: x, weight, bias, running_mean, running_var, residual, statistics.
+/// bn_act: x, weight, bias, running_mean, running_var, residual, statistics, then what normalises
+/// the residual: weight, bias, mean, rstd.
 void launch_bn_act(const KernelArgs& args) {
   const bool relu = !args.attrs().str("activation").empty();
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
@@ -125,7 +160,9 @@ std::string refuse_bn_act(const KernelQuery& query) {
   if (!activation.empty() && activation != "relu") {
     return "the activation is '" + activation + "', expected none or relu";
   }
-  if (!query.attrs.flag("mask")) return "";
+  if (!query.attrs.flag("mask")) {
+    return query.in.size() > 7 ? "a residual is normalised only where a mask is made" : "";
+  }
   if (size_of(query.in[0].dtype) != 2 || query.in[0].shape.back() % 8 != 0) {
     return "a mask has 8 channels a byte: expected 16-bit values and a multiple of 8 channels";
   }
@@ -135,6 +172,21 @@ std::string refuse_bn_act(const KernelQuery& query) {
 KernelDef bn_act_kernel() {
   KernelDef def = simple_kernel("bn_act", launch_bn_act, refuse_bn_act);
   def.workspace_bytes = [](const KernelQuery& query) { return statistics_bytes(query, 6); };
+  return def;
+}
+
+/// bn_statistics: x, running_mean, running_var, statistics -> mean, rstd, next_mean, next_var.
+void launch_bn_statistics(const KernelArgs& args) {
+  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_statistics<T>(args, ChannelRows::of(args.in_type(0).shape), args.in<T>(0),
+                         {.running = 1, .outputs = 0, .given = args.has_in(3) ? 3 : -1});
+  });
+}
+
+KernelDef bn_statistics_kernel() {
+  KernelDef def = simple_kernel("bn_statistics", launch_bn_statistics);
+  def.workspace_bytes = [](const KernelQuery& query) { return statistics_bytes(query, 3); };
   return def;
 }
 
@@ -224,6 +276,7 @@ struct AddBias {
 
 const KernelRegistration kBn{bn_kernel()};
 const KernelRegistration kBnAct{bn_act_kernel()};
+const KernelRegistration kBnStatistics{bn_statistics_kernel()};
 const KernelRegistration kBnEval{frozen_kernel("bn_eval", launch_bn_eval, refuse_unless_floating)};
 const KernelRegistration kBnEvalAct{
     frozen_kernel("bn_eval_act", launch_bn_eval_act, refuse_eval_act)};

@@ -101,23 +101,29 @@ inline std::int64_t statistics_bytes(const KernelQuery& query, std::size_t given
   return partial_bytes(ChannelRows::of(query.in[0].shape), query.in[0].dtype);
 }
 
-/// Outputs 1 to 4 (mean, rstd, next_mean, next_var) of a node whose inputs 3 and 4 are the running
-/// statistics. Input `given` has the sums of x and of its squares; -1: they are made here.
+/// Where a node has its running statistics (two inputs), what comes of them (four outputs: mean,
+/// rstd, next_mean, next_var), and an input with the sums of x and of its squares; given -1: they
+/// are made here.
+struct StatisticsPlaces {
+  int running = 3, outputs = 1, given = -1;
+};
+
 template <typename T>
-void launch_statistics(const KernelArgs& args, const ChannelRows& shape, const T* x, int given) {
+void launch_statistics(const KernelArgs& args, const ChannelRows& shape, const T* x,
+                       const StatisticsPlaces& at) {
   FinishStatistics<T> finish{x,
-                             args.in<float>(3),
-                             args.in<float>(4),
-                             args.out<float>(1),
-                             args.out<float>(2),
-                             args.out<float>(3),
-                             args.out<float>(4),
+                             args.in<float>(at.running),
+                             args.in<float>(at.running + 1),
+                             args.out<float>(at.outputs),
+                             args.out<float>(at.outputs + 1),
+                             args.out<float>(at.outputs + 2),
+                             args.out<float>(at.outputs + 3),
                              double(shape.rows),
                              args.attrs().f64("momentum"),
                              args.attrs().f64("eps")};
-  if (given >= 0) {
+  if (at.given >= 0) {
     finish.pivot = nullptr;
-    return launch_finish_sums(args, args.in<float>(given), 1, shape.channels, finish);
+    return launch_finish_sums(args, args.in<float>(at.given), 1, shape.channels, finish);
   }
   auto* partial = reinterpret_cast<float*>(args.workspace());
   const std::int64_t slices = launch_channel_sums<T>(args, shape, Statistics<T>{x}, partial);

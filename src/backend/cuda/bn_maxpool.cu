@@ -88,7 +88,8 @@ void launch_forward(const KernelArgs& args) {
   dispatch_float(x_type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = args.in<T>(0);
-    launch_statistics<T>(args, ChannelRows::of(x_type.shape), x, args.has_in(5) ? 5 : -1);
+    launch_statistics<T>(args, ChannelRows::of(x_type.shape), x,
+                         {.given = args.has_in(5) ? 5 : -1});
     launch_channel_map<T>(args, ChannelRows::of(y_type.shape),
                           WindowForward<T>{x,
                                            args.out<T>(0),

@@ -200,7 +200,7 @@ void launch_forward(const KernelArgs& args) {
   dispatch_16_bit(x_type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = args.in<T>(0);
-    launch_statistics<T>(args, rows, x, args.has_in(5) ? 5 : -1);
+    launch_statistics<T>(args, rows, x, {.given = args.has_in(5) ? 5 : -1});
     launch_wide(args, ChannelRows::of(y_type.shape),
                 PoolForward<T>{
                     x,

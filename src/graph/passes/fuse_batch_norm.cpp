@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //   bn -> relu                             becomes  bn_act
 //   bn -> add of r -> relu                 becomes  bn_act(residual = r)
+//   bn -> bn_act(residual, mask)           becomes  bn_statistics -> bn_act, which normalises both
 //   bn_eval in either place                becomes  bn_eval_act
 //   relu_backward -> bn_backward           becomes  bn_act_backward: the mask comes from x
 //   [add ->] relu_backward -> bn_backward  becomes  bn_act_backward(mask): behind a residual sum,
@@ -184,6 +185,34 @@ void try_fuse(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
   }
 }
 
+/// The residual of a sum with a mask that is a norm itself: bn_act makes its y on the way.
+void try_residual_norm(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
+                       int join) {
+  const LoweredNode& node = graph.nodes[std::size_t(join)];
+  if (node.op != "bn_act" || !node.attrs.flag("mask") || node.inputs.size() != 6) return;
+  const int writer = uses.writer(node.inputs[5]);
+  if (writer < 0 || graph.nodes[std::size_t(writer)].op != "bn" ||
+      !belongs_to(graph, uses, node.inputs[5], join))
+    return;
+  LoweredNode other = graph.nodes[std::size_t(writer)];
+  LoweredNode fused = node;
+  fused.inputs[5] = other.inputs[0];
+  fused.inputs.insert(fused.inputs.end(), {kNoTensor, other.inputs[1], other.inputs[2],
+                                           other.outputs[1], other.outputs[2]});
+  Attrs attrs;
+  attrs.set("momentum", other.attrs.f64("momentum"));
+  attrs.set("eps", other.attrs.f64("eps"));
+  other.op = "bn_statistics";
+  other.attrs = complete_attrs(OpRegistry::instance().get(other.op), attrs);
+  other.inputs = {other.inputs[0], other.inputs[3], other.inputs[4]};
+  other.outputs.erase(other.outputs.begin());
+  if (!oracle.fuses(other.op, other.attrs, types_of(graph, other.inputs)) ||
+      !oracle.fuses(fused.op, fused.attrs, types_of(graph, fused.inputs)))
+    return;
+  graph.nodes[std::size_t(writer)] = std::move(other);
+  graph.nodes[std::size_t(join)] = std::move(fused);
+}
+
 }  // namespace
 
 void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle) {
@@ -193,6 +222,10 @@ void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle) {
     if (graph.nodes[n].op == "relu") try_fuse(graph, oracle, uses, int(n), gone);
   }
   remove_nodes(graph, gone);
+  const Uses rebuilt(graph);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    try_residual_norm(graph, oracle, rebuilt, int(n));
+  }
 }
 
 }  // namespace tr

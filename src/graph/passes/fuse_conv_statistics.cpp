@@ -3,6 +3,8 @@
 // The convolution sums its output and the squares of it while the tile is still in registers: batch
 // norm needs no pass of its own over the feature map. Where the library has no such engine for a
 // shape, the pass leaves it as it is.
+#include <algorithm>
+
 #include "graph/passes/pass.h"
 
 namespace tr {
@@ -18,8 +20,9 @@ LoweredNode with_statistics(const LoweredNode& norm, TensorId statistics) {
     fused.attrs.set("eps", norm.attrs.f64("eps"));
     fused.attrs = complete_attrs(OpRegistry::instance().get(fused.op), fused.attrs);
   }
-  fused.inputs.resize(fused.op == "bn_act" ? 6 : 5, kNoTensor);  // bn_act: residual comes first
-  fused.inputs.push_back(statistics);
+  const std::size_t place = fused.op == "bn_act" ? 6 : fused.op == "bn_statistics" ? 3 : 5;
+  if (fused.inputs.size() <= place) fused.inputs.resize(place + 1, kNoTensor);
+  fused.inputs[place] = statistics;
   return fused;
 }
 
@@ -36,16 +39,18 @@ void try_fuse(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
   sums.name = "statistics(" + norm.layer + ")";
   sums.type = {Shape{2, graph.tensor(norm.inputs[0]).type.shape.back()}, DType::FP32};
   sums.bytes = bytes_of(sums.type);
-  LoweredNode fused = with_statistics(norm, TensorId(graph.tensors.size()));
+  const auto statistics = TensorId(graph.tensors.size());
+  LoweredNode fused = with_statistics(norm, statistics);
+  const auto place = std::find(fused.inputs.begin(), fused.inputs.end(), statistics);
   std::vector<TensorId> known = fused.inputs;
-  known.pop_back();
+  known[std::size_t(place - fused.inputs.begin())] = kNoTensor;  // it is not made yet
   std::vector<TensorType> types = types_of(graph, known);
-  types.push_back(sums.type);
+  types[std::size_t(place - fused.inputs.begin())] = sums.type;
   if (!oracle.fuses(fused.op, fused.attrs, types) ||
       !oracle.fuses(summing.op, summing.attrs, types_of(graph, summing.inputs)))
     return;
   graph.tensors.push_back(std::move(sums));
-  summing.outputs.push_back(fused.inputs.back());
+  summing.outputs.push_back(statistics);
   graph.nodes[std::size_t(writer)] = std::move(summing);
   graph.nodes[std::size_t(index)] = std::move(fused);
 }
@@ -56,8 +61,11 @@ void fuse_conv_statistics(LoweredGraph& graph, const KernelOracle& oracle) {
   const Uses uses(graph);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const std::string& op = graph.nodes[n].op;
-    if (op == "bn" || op == "bn_act" || op == "bn_pool" || op == "bn_maxpool") {
-      try_fuse(graph, oracle, uses, int(n));
+    for (const char* norm : {"bn", "bn_act", "bn_pool", "bn_maxpool", "bn_statistics"}) {
+      if (op == norm) {
+        try_fuse(graph, oracle, uses, int(n));
+        break;
+      }
     }
   }
 }

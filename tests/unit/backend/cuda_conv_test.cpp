@@ -244,6 +244,26 @@ TEST_F(CudaNormTest, AResidualSumAndItsMask) {
   }
 }
 
+TEST_F(CudaNormTest, AResidualThatIsNormalisedOnTheWay) {
+  Attrs mask = kRelu;
+  mask.set("mask", true);
+  for (const DType dtype : {DType::FP16, DType::BF16}) {
+    SCOPED_TRACE(std::string(name_of(dtype)));
+    const Parts p({8, 12, 12, 48}, dtype);
+    const std::vector<Tensor> statistics = p.run("bn_statistics", {p.residual, p.mean, p.var});
+    const std::vector<Tensor> other = p.run("bn", {p.residual, p.weight, p.bias, p.mean, p.var});
+    expect_same(statistics, {other[1], other[2], other[3], other[4]}, 4, "statistics");
+    const std::vector<Tensor> got =
+        p.run("bn_act",
+              {p.x, p.weight, p.bias, p.mean, p.var, p.residual, Tensor(), p.weight, p.bias,
+               statistics[0], statistics[1]},
+              mask);
+    const std::vector<Tensor> want =
+        p.run("bn_act", {p.x, p.weight, p.bias, p.mean, p.var, other[0]}, mask);
+    EXPECT_TRUE(is_close(got[0], want[0], tolerance(dtype, 2, 8), "y"));
+  }
+}
+
 TEST_F(CudaNormTest, PoolingWithTwoBitsAnElement) {
   const Attrs pool = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   for (const DType dtype : {DType::FP16, DType::BF16}) {

@@ -105,6 +105,28 @@ TEST(FuseBatchNormTest, TwoGradientsOfOneSumAreAddedOnTheWay) {
   EXPECT_EQ(with_more, 1) << graph.text();  // the first block's output goes into the second twice
 }
 
+TEST(FuseBatchNormTest, ANormOnTheShortWayIsMadeInTheSum) {
+  const std::vector<BluePrint> block = {
+      conv(16, 3, 1, 1), relu(),
+      residual(seq(conv(16, 3, 1, 1), bn(), relu(), conv(16, 3, 1, 1), bn()),
+               seq(conv(16, 1), bn())),
+      relu(), conv(8, 1)};
+  const LoweredGraph graph = lowered(picture_request(block));
+  EXPECT_EQ(count_op(graph, "bn"), 0) << graph.text();
+  const LoweredNode& statistics = only(graph, "bn_statistics");
+  EXPECT_EQ(count_op(graph, "conv_statistics"), 3);
+  EXPECT_EQ(count_op(graph, "bn_backward"), 1);
+  for (const LoweredNode& node : graph.nodes) {
+    if (node.op != "bn_act" || !node.attrs.flag("mask")) continue;
+    ASSERT_EQ(node.inputs.size(), 11u);
+    EXPECT_EQ(node.inputs[5], statistics.inputs[0]);
+    EXPECT_EQ(node.inputs[9], statistics.outputs[0]);
+    EXPECT_EQ(node.inputs[10], statistics.outputs[1]);
+    EXPECT_NE(node.inputs[6], kNoTensor) << "its own statistics";
+  }
+  EXPECT_EQ(count_op(without(block, {"bn_statistics"}), "bn_act"), 3);  // one without a rectifier
+}
+
 TEST(FuseBatchNormTest, WithoutTheMaskTheSumIsFusedForwardOnly) {
   const LoweredGraph graph = without(residual_block(), {"bn_act_backward"});
   EXPECT_EQ(count_op(graph, "bn_act"), 2) << graph.text();

@@ -23,6 +23,8 @@ std::vector<ShapeCase> forward_cases() {
   Types residual = kNorm, statistics = kNorm;
   residual.push_back(kX);
   statistics.insert(statistics.end(), {kNone, f32({2, 8})});
+  Types both = residual;
+  both.insert(both.end(), {kNone, kC, kC, kC, kC});
   return {
       {"Plain", "bn_act", {}, kNorm, out, {}},
       {"Statistics", "bn_act", {}, statistics, out, {}},
@@ -36,6 +38,10 @@ std::vector<ShapeCase> forward_cases() {
        {"residual is fp16", "that of x"}},
       {"Channels", "bn_act", {}, replaced(kNorm, 2, f32({7})), {}, {"bias", "one a channel of x"}},
       {"Sums", "bn_act", {}, replaced(statistics, 6, f32({8})), {}, {"statistics", "[2, 8]"}},
+      {"NormalisedResidual", "bn_act", mask, both, {kX, kC, kC, kC, kC, u8({48})}, {}},
+      {"ResidualMean", "bn_act", mask, replaced(both, 9, f32({7})), {}, {"residual_mean"}},
+      {"Plain", "bn_statistics", {}, {kX, kC, kC}, {kC, kC, kC, kC}, {}},
+      {"Mean", "bn_statistics", {}, {kX, f32({7}), kC}, {}, {"running_mean"}},
       {"Plain", "bn_eval_act", {}, residual, {kX}, {}},
       {"Residual", "bn_eval_act", {}, replaced(residual, 5, kHalf), {}, {"residual"}},
       {"Plain", "bn_pool", {}, kNorm, {kHalf, kC, kC, kC, kC, u8({24})}, {}},
