@@ -16,6 +16,8 @@ enum class DrawPurpose : std::uint32_t {
   DROPOUT = 4,       // (step, layer's name hash, sample in the global batch, element)
   PROCEDURAL = 5,    // (split, sample id)
   TEST = 6,          // free use by tests
+  NOISE = 7,         // (epoch, sample id, transform's index in the chain, element)
+  BATCH = 8,         // (epoch, first place of the batch in the epoch's order)
   SPLIT = 16,        // (hash of a picture's path): which pictures validation takes
   REPLACE = 17       // (split, sample id, try): which sample stands in for one that cannot be read
 };

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the golden files that the tests compare with.
 
-They hold what PyTorch computes, in float64, stored as float32:
+They hold what PyTorch computes, in float64, stored as float32, and what torchvision makes of UINT8 images:
 
     python3 tests/correction/make_goldens.py [--out DIR] [--seed N] [--only PART]
 
-Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch; the metadata
+Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch and torchvision; the metadata
 of a file names the version that made it.
 """
 
@@ -17,10 +17,10 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from generate import ops, optimizers, trajectories  # noqa: E402
+from generate import ops, optimizers, trajectories, transforms  # noqa: E402
 from generate.writer import GoldenWriter  # noqa: E402
 
-PARTS = {"ops": ops, "optimizers": optimizers, "trajectories": trajectories}
+PARTS = {"ops": ops, "optimizers": optimizers, "trajectories": trajectories, "transforms": transforms}
 
 
 def main():

@@ -9,6 +9,7 @@
 #include "core/host_device.h"
 #include "core/pixel/crop.h"
 #include "core/pixel/erase.h"
+#include "core/pixel/flip.h"
 #include "core/pixel/normalize.h"
 #include "core/pixel/pad.h"
 #include "core/pixel/rotate.h"
@@ -32,7 +33,14 @@ struct PadStep {
 };
 
 struct CropStep {
-  Extent canvas;  // of the image with its margin of zeros
+  Extent canvas;           // of the image with its margin of zeros
+  std::int32_t drawn = 1;  // 0: the window is always this one
+  CropWindow window;
+};
+
+struct FlipStep {
+  float p = 0;
+  std::int32_t vertical = 0;  // 0: left and right, 1: top and bottom
 };
 
 struct RotateStep {
@@ -44,7 +52,7 @@ struct ScaleStep {
   float min = 1, max = 1;
 };
 
-enum class StepKind : std::int32_t { PAD, CROP, ROTATE, SCALE };
+enum class StepKind : std::int32_t { PAD, CROP, FLIP, ROTATE, SCALE };
 
 struct Step {
   StepKind kind = StepKind::PAD;
@@ -53,6 +61,7 @@ struct Step {
   union {  // by kind
     PadStep pad;
     CropStep crop;
+    FlipStep flip;
     RotateStep rotate;
     ScaleStep scale;
   };
@@ -68,6 +77,7 @@ struct ScaleAxes {
 struct Drawn {
   union {  // by the step's kind; PAD draws nothing
     CropWindow window;
+    std::int32_t flips;  // 1: mirrored
     Rotation rotation;
     ScaleAxes axes;
   };
@@ -104,9 +114,13 @@ TR_HOST_DEVICE inline Drawn draw_step(const Step& step, const DrawAddress& addre
   switch (step.kind) {
     case StepKind::PAD: break;
     case StepKind::CROP:
-      drawn.window = draw_crop(draws, step.crop.canvas.height, step.crop.canvas.width,
-                               step.out.height, step.out.width);
+      drawn.window = step.crop.window;
+      if (step.crop.drawn != 0) {
+        drawn.window = draw_crop(draws, step.crop.canvas.height, step.crop.canvas.width,
+                                 step.out.height, step.out.width);
+      }
       break;
+    case StepKind::FLIP: drawn.flips = draw_chance(draws, step.flip.p) ? 1 : 0; break;
     case StepKind::ROTATE: drawn.rotation = draw_rotation(draws, step.rotate.degrees); break;
     case StepKind::SCALE: {
       const ScaledSize size =

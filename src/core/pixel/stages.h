@@ -47,6 +47,20 @@ TR_HOST_DEVICE inline Origin crop_origin(const Step& step, const Drawn& drawn, s
   return {from_y, from_x, inside ? -1 : 0};
 }
 
+TR_HOST_DEVICE inline Origin flip_origin(const Step& step, const Drawn& drawn, std::int32_t y,
+                                         std::int32_t x) {
+  if (drawn.flips == 0) return {y, x, -1};
+  return step.flip.vertical != 0 ? Origin{step.in.height - 1 - y, x, -1}
+                                 : Origin{y, step.in.width - 1 - x, -1};
+}
+
+TR_HOST_DEVICE inline Origin move_origin(const Step& step, const Drawn& drawn, std::int32_t y,
+                                         std::int32_t x) {
+  if (step.kind == StepKind::PAD) return pad_origin(step, y, x);
+  return step.kind == StepKind::CROP ? crop_origin(step, drawn, y, x)
+                                     : flip_origin(step, drawn, y, x);
+}
+
 /// Steps [first, end) that move pixels; none at all is a copy.
 struct MoveStage {
   const Step* steps = nullptr;
@@ -56,8 +70,7 @@ struct MoveStage {
 
   TR_HOST_DEVICE std::int32_t operator()(std::int32_t y, std::int32_t x, std::int32_t c) const {
     for (std::int32_t i = end - 1; i >= first; --i) {
-      const Origin origin = steps[i].kind == StepKind::PAD ? pad_origin(steps[i], y, x)
-                                                           : crop_origin(steps[i], drawn[i], y, x);
+      const Origin origin = move_origin(steps[i], drawn[i], y, x);
       if (origin.constant >= 0) return origin.constant;
       y = origin.y;
       x = origin.x;
@@ -106,7 +119,7 @@ struct ScaleStage {
 };
 
 TR_HOST_DEVICE inline bool moves_pixels(StepKind kind) {
-  return kind == StepKind::PAD || kind == StepKind::CROP;
+  return kind == StepKind::PAD || kind == StepKind::CROP || kind == StepKind::FLIP;
 }
 
 /// Steps [first, end) of a program that make one stage.
@@ -142,7 +155,8 @@ TR_HOST_DEVICE void with_stage(const Program& program, const Drawn* drawn, const
       return visit(RotateStage{drawn[steps.first].rotation, step.rotate.fill, source});
     case StepKind::SCALE: return visit(ScaleStage{drawn[steps.first].axes, source});
     case StepKind::PAD:
-    case StepKind::CROP: return;  // above
+    case StepKind::CROP:
+    case StepKind::FLIP: return;  // above
   }
 }
 

@@ -2,44 +2,38 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "core/pixel/erase.h"
 #include "data/transforms/pixel_step.h"
-#include "renaissance/core/dtype.h"
+#include "data/transforms/row_normalizer.h"
 
 namespace tr::data {
 
-/// The last step of every chain: UINT8 pixels to image_dtype through a 256-entry table a channel,
-/// straight into the batch, then the rectangle of RandomErasing set to 0.
+/// The last step of every chain, one pass over the pixels straight into the batch: mirrored if a
+/// flip says so, filled up with channels of zeros, normalised to image_dtype, the rectangle of
+/// RandomErasing set to 0.
 class FusedNormalization {
  public:
-  /// @throws InvalidArgument  the normalisation has another number of channels, or dtype is no
-  /// floating type.
+  /// `out_channels` 0: those of `in`.
+  /// @throws InvalidArgument  the normalisation has another number of channels, dtype is no
+  /// floating type, or out_channels are fewer than those of the images.
   FusedNormalization(const Normalization& normalization,
-                     const std::optional<RandomErasing>& erasing, ImageShape in, DType dtype);
+                     const std::optional<RandomErasing>& erasing, ImageShape in, DType dtype,
+                     int out_channels = 0);
 
-  /// `dst` has num_elements * size_of(dtype) bytes.
-  void apply(const std::uint8_t* src, void* dst, const pixel::StepDraws& draws) const;
+  /// `dst` has out().num_bytes() * size_of(dtype()) bytes; the draws are those of RandomErasing.
+  void apply(const ImageRef& src, bool mirrored, void* dst, const pixel::StepDraws& draws) const;
 
-  DType dtype() const { return dtype_; }
+  const ImageShape& out() const { return out_; }
+  DType dtype() const { return rows_.dtype(); }
+  const std::optional<pixel::EraseRange>& erasing() const { return erasing_; }
 
  private:
-  template <typename T>
-  void convert(const std::uint8_t* src, T* dst, const T* table) const;
+  void convert_row(const std::uint8_t* row, bool mirrored, std::byte* dst) const;
 
-  ImageShape in_;
-  DType dtype_;
-  std::vector<float> table_;            // [channels][256]
-  std::vector<std::uint16_t> table16_;  // the same, rounded to FP16 or BF16
+  ImageShape in_, out_;
+  RowNormalizer rows_;
   std::optional<pixel::EraseRange> erasing_;
 };
-
-/// Mean and standard deviation of each channel. @throws InvalidArgument  they are for other numbers
-/// of channels.
-struct ChannelNorm {
-  float mean = 0, std = 1;
-};
-std::vector<ChannelNorm> channel_norms(const Normalization& normalization, int channels);
 
 }  // namespace tr::data

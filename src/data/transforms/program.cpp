@@ -7,8 +7,10 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/pixel/resized_crop.h"
 #include "core/pixel/stages.h"
 #include "data/transforms/chain.h"
+#include "data/transforms/rules.h"
 
 namespace tr::data {
 namespace {
@@ -28,6 +30,27 @@ void describe(const RandomCrop& crop, pixel::Step& step) {
   step.kind = pixel::StepKind::CROP;
   step.crop = {{std::max(step.in.height, crop.size), std::max(step.in.width, crop.size)}};
   step.out = {crop.size, crop.size};
+}
+
+void describe(const CenterCrop& crop, pixel::Step& step) {
+  describe(RandomCrop(crop.size), step);
+  const auto first = [](std::int32_t surplus) {
+    return surplus > 0 ? pixel::centred_offset(surplus) : 0;
+  };
+  step.crop.drawn = 0;
+  step.crop.window = {first(step.in.height - crop.size), first(step.in.width - crop.size)};
+}
+
+void describe(const RandomHorizontalFlip& flip, pixel::Step& step) {
+  step.kind = pixel::StepKind::FLIP;
+  step.flip = {flip.p, 0};
+  step.out = step.in;
+}
+
+void describe(const RandomVerticalFlip& flip, pixel::Step& step) {
+  step.kind = pixel::StepKind::FLIP;
+  step.flip = {flip.p, 1};
+  step.out = step.in;
 }
 
 void describe(const RandomRotation& rotation, pixel::Step& step) {
@@ -79,7 +102,11 @@ void add(const Transform& transform, std::uint32_t index, pixel::Program& progra
 }  // namespace
 
 pixel::Program program_of(const TransformChain& chain, const Shape& input, DType dtype) {
-  PixelChain(chain, input, dtype);  // throws for all that does not fit
+  const PixelChain prepared(chain, input, dtype);  // throws for all that does not fit
+  if (prepared.takes_pictures() || prepared.output_shape()[2] != input[2]) {
+    throw_as<Unsupported>("{}: pictures of any size and added channels run on the host only",
+                          chain.str());
+  }
   pixel::Program program;
   program.in = program.out = {std::int32_t(input[0]), std::int32_t(input[1])};
   program.channels = std::int32_t(input[2]);

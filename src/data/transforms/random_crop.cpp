@@ -1,51 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 
+#include "core/check.h"
 #include "core/pixel/crop.h"
-#include "data/transforms/copy_row.h"
-#include "data/transforms/pixel_step.h"
+#include "data/transforms/rules.h"
+#include "data/transforms/window.h"
 
 namespace tr::data {
 namespace {
 
 class RandomCropStep final : public PixelStep {
  public:
-  RandomCropStep(int size, ImageShape in)
-      : PixelStep(in, {size, size, in.channels}),
-        canvas_height_(std::max(in.height, size)),
-        canvas_width_(std::max(in.width, size)) {}
+  explicit RandomCropStep(int size) : size_(size) {}
 
-  void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
+  ImageShape out_shape(ImageShape in) const override { return {size_, size_, in.channels}; }
+  int max_side() const override { return kMaxPictureSide; }
+
+  void apply(const ImageRef& src, std::uint8_t* dst, const pixel::StepDraws& draws,
              std::byte*) const override {
-    const auto window =
-        pixel::draw_crop(draws, canvas_height_, canvas_width_, out().height, out().width);
-    const int top =
-        window.top - (canvas_height_ - in().height) / 2;  // in the image; negative: margin
-    const int left = window.left - (canvas_width_ - in().width) / 2;
-    const std::size_t row_in = in().row_bytes(), row_out = out().row_bytes();
-    const int first = std::max(0, -left), last = std::min(out().width, in().width - left);
-    const std::size_t channels = std::size_t(in().channels);
-    if (canvas_height_ != in().height || canvas_width_ != in().width) {
-      std::memset(dst, 0, out().num_bytes());
-    }
-    const int first_row = std::max(0, -top), last_row = std::min(out().height, in().height - top);
-    src += std::size_t(top + first_row) * row_in + std::size_t(left + first) * channels;
-    dst += std::size_t(first_row) * row_out + std::size_t(first) * channels;
-    const std::size_t bytes = std::size_t(last - first) * channels;
-    for (int y = first_row; y < last_row; ++y, src += row_in, dst += row_out) {
-      copy_row(dst, src, bytes);
-    }
+    const pixel::CropWindow window = draw(draws, src.shape);
+    copy_window(src, window.top, window.left, out_shape(src.shape), dst);
+  }
+
+  std::string describe(const pixel::StepDraws& draws, ImageShape in) const override {
+    const pixel::CropWindow window = draw(draws, in);
+    return fmt::format("top {}, left {}", window.top, window.left);
+  }
+
+  std::optional<SourceCrop> source_crop(const pixel::StepDraws& draws,
+                                        ImageShape in) const override {
+    if (in.height < size_ || in.width < size_) return std::nullopt;
+    const pixel::CropWindow window = draw(draws, in);
+    return SourceCrop{window.top, window.left, size_, size_};
+  }
+  void apply_crop(const DecodedCrop& crop, const SourceCrop&, std::uint8_t* dst,
+                  std::byte*) const override {
+    copy_window(crop.image, 0, 0, out_shape(crop.image.shape), dst);
   }
 
  private:
-  int canvas_height_, canvas_width_;  // of the image with its margin of zeros
+  /// In the image; negative where the image's margin of zeros begins before it.
+  pixel::CropWindow draw(const pixel::StepDraws& draws, ImageShape in) const {
+    const int canvas_height = std::max(in.height, size_), canvas_width = std::max(in.width, size_);
+    const auto window = pixel::draw_crop(draws, canvas_height, canvas_width, size_, size_);
+    return {window.top - (canvas_height - in.height) / 2,
+            window.left - (canvas_width - in.width) / 2};
+  }
+
+  int size_;
 };
 
 }  // namespace
 
-std::unique_ptr<PixelStep> make_step(const RandomCrop& crop, ImageShape in) {
-  return std::make_unique<RandomCropStep>(crop.size, in);
+TransformRule rule_of(const RandomCrop& t) {
+  const std::string text = fmt::format("RandomCrop({})", t.size);
+  return {.text = text,
+          .check = [=] { check_side(text, t.size); },
+          .make_step = [=] { return std::make_unique<RandomCropStep>(t.size); }};
 }
 
 }  // namespace tr::data

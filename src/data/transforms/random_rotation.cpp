@@ -6,7 +6,7 @@
 #include "core/pixel/rotate.h"
 #include "data/transforms/blend_avx2.h"
 #include "data/transforms/copy_row.h"
-#include "data/transforms/pixel_step.h"
+#include "data/transforms/rules.h"
 
 namespace tr::data {
 namespace {
@@ -67,27 +67,23 @@ struct Workspace {
   }
 };
 
-class RandomRotationStep final : public PixelStep {
+/// One image, turned.
+class Turning {
  public:
-  RandomRotationStep(const RandomRotation& rotation, ImageShape in)
-      : PixelStep(in, in, Workspace::num_bytes({in.height, in.width}, in.channels)),
-        plane_{in.height, in.width},
-        degrees_(rotation.degrees),
-        fill_(rotation.fill) {}
+  Turning(const ImageRef& src, int fill)
+      : src_(src), shape_(src.shape), plane_{src.shape.height, src.shape.width}, fill_(fill) {}
 
-  void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
-             std::byte* scratch) const override {
-    const pixel::Rotation rotation = pixel::draw_rotation(draws, degrees_);
+  void apply(const pixel::Rotation& rotation, std::uint8_t* dst, std::byte* scratch) const {
     Workspace work(scratch, plane_);
     for (int x = 0; x < whole_tiles(plane_.width); ++x) {
       work.column_x[x] = 2 * x * rotation.cos_q;
       work.column_y[x] = 2 * x * rotation.sin_q;
     }
-    std::memset(work.planes, fill_, plane_.num_bytes() * std::size_t(in().channels));
-    for (int c = 0; c < in().channels; ++c) copy_plane(src + c, plane_of(work, c));
+    std::memset(work.planes, fill_, plane_.num_bytes() * std::size_t(shape_.channels));
+    for (int c = 0; c < shape_.channels; ++c) copy_plane(c, plane_of(work, c));
     const int rows = Workspace::block_rows(plane_);
-    for (int y = 0; y < in().height; y += rows) {
-      rotate_rows(work, rotation, y, std::min(rows, in().height - y), dst);
+    for (int y = 0; y < shape_.height; y += rows) {
+      rotate_rows(work, rotation, y, std::min(rows, shape_.height - y), dst);
     }
   }
 
@@ -96,13 +92,14 @@ class RandomRotationStep final : public PixelStep {
     return work.planes + plane_.num_bytes() * std::size_t(channel) + plane_.origin();
   }
 
-  void copy_plane(const std::uint8_t* src, std::uint8_t* plane) const {
-    const int channels = in().channels;
-    for (int y = 0; y < in().height; ++y, src += in().row_bytes(), plane += plane_.stride()) {
+  void copy_plane(int c, std::uint8_t* plane) const {
+    const int channels = shape_.channels;
+    for (int y = 0; y < shape_.height; ++y, plane += plane_.stride()) {
+      const std::uint8_t* row = src_.row(y) + c;
       if (channels == 1) {
-        copy_row(plane, src, std::size_t(in().width));
+        copy_row(plane, row, std::size_t(shape_.width));
       } else {
-        for (int x = 0; x < in().width; ++x) plane[x] = src[x * channels];
+        for (int x = 0; x < shape_.width; ++x) plane[x] = row[x * channels];
       }
     }
   }
@@ -110,8 +107,8 @@ class RandomRotationStep final : public PixelStep {
   void rotate_rows(const Workspace& work, const pixel::Rotation& rotation, int first, int rows,
                    std::uint8_t* dst) const {
     for (int y = 0; y < rows; ++y) find_sources(work, rotation, first + y, y * plane_.width);
-    const int pixels = rows * plane_.width, channels = in().channels;
-    dst += std::size_t(first) * in().row_bytes();
+    const int pixels = rows * plane_.width, channels = shape_.channels;
+    dst += std::size_t(first) * shape_.row_bytes();
     for (int c = 0; c < channels; ++c) {
       gather(plane_of(work, c), work, pixels);
       blend(work, pixels);
@@ -164,15 +161,46 @@ class RandomRotationStep final : public PixelStep {
     }
   }
 
-  PlaneShape plane_;
+  const ImageRef& src_;
+  const ImageShape shape_;
+  const PlaneShape plane_;
+  const int fill_;
+};
+
+class RandomRotationStep final : public PixelStep {
+ public:
+  explicit RandomRotationStep(const RandomRotation& rotation)
+      : degrees_(rotation.degrees), fill_(rotation.fill) {}
+
+  std::size_t scratch_bytes(ImageShape in) const override {
+    return Workspace::num_bytes({in.height, in.width}, in.channels);
+  }
+  void apply(const ImageRef& src, std::uint8_t* dst, const pixel::StepDraws& draws,
+             std::byte* scratch) const override {
+    Turning(src, fill_).apply(pixel::draw_rotation(draws, degrees_), dst, scratch);
+  }
+
+  std::string describe(const pixel::StepDraws& draws, ImageShape) const override {
+    const float angle = pixel::uniform_between(draws.block(0).v[0], -degrees_, degrees_);
+    return fmt::format("angle {:.4g}", angle);
+  }
+
+ private:
   float degrees_;
   int fill_;
 };
 
 }  // namespace
 
-std::unique_ptr<PixelStep> make_step(const RandomRotation& rotation, ImageShape in) {
-  return std::make_unique<RandomRotationStep>(rotation, in);
+TransformRule rule_of(const RandomRotation& t) {
+  const std::string text = fmt::format("RandomRotation({}, fill={})", t.degrees, t.fill);
+  return {.text = text,
+          .check =
+              [=] {
+                check_between(text, "degrees", t.degrees, 0, 360);
+                check_fill(text, t.fill);
+              },
+          .make_step = [=] { return std::make_unique<RandomRotationStep>(t); }};
 }
 
 }  // namespace tr::data

@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/check.h"
 #include "core/pixel/scale.h"
 #include "data/transforms/blend_avx2.h"
 #include "data/transforms/copy_row.h"
-#include "data/transforms/pixel_step.h"
+#include "data/transforms/rules.h"
 
 namespace tr::data {
 namespace {
@@ -130,30 +131,26 @@ __m256i blend_rows(const std::uint16_t* top, const std::uint16_t* bottom, std::i
   return _mm256_permute4x64_epi64(_mm256_packus_epi16(sixteen(0), sixteen(16)), 0xd8);
 }
 
-class RandomScaleStep final : public PixelStep {
+/// One image, scaled.
+class Scaling {
  public:
-  RandomScaleStep(const RandomScale& scale, ImageShape in)
-      : PixelStep(in, in, Workspace::num_bytes(whole_tiles(in.width))),
-        min_(scale.min),
-        max_(scale.max),
-        columns_(whole_tiles(in.width)) {}
+  explicit Scaling(const ImageRef& src)
+      : src_(src), shape_(src.shape), columns_(whole_tiles(src.shape.width)) {}
 
-  void apply(const std::uint8_t* src, std::uint8_t* dst, const pixel::StepDraws& draws,
-             std::byte* scratch) const override {
-    const auto size = pixel::draw_scaled_size(draws, in().height, in().width, min_, max_);
-    const Axes axes{pixel::make_scale_axis(in().width, size.width),
-                    pixel::make_scale_axis(in().height, size.height)};
+  void apply(pixel::ScaledSize size, std::uint8_t* dst, std::byte* scratch) const {
+    const Axes axes{pixel::make_scale_axis(shape_.width, size.width),
+                    pixel::make_scale_axis(shape_.height, size.height)};
     Workspace work(scratch, columns_);
-    fill_taps(axes.x, columns_, in().channels, work);
-    if (ShortRowTaps::suits(in())) {
+    fill_taps(axes.x, columns_, shape_.channels, work);
+    if (ShortRowTaps::suits(shape_)) {
       const ShortRowTaps taps(work);
-      scale_plane(src, axes, work, dst,
+      scale_plane(0, axes, work, dst,
                   [&](const std::uint8_t* line) { taps.gather(line, work.pair); });
       return;
     }
-    for (int c = 0; c < in().channels; ++c) {
-      scale_plane(src + c, axes, work, dst + c, [&](const std::uint8_t* line) {
-        gather_pairs(line, columns_, in().channels, work);
+    for (int c = 0; c < shape_.channels; ++c) {
+      scale_plane(c, axes, work, dst + c, [&](const std::uint8_t* line) {
+        gather_pairs(line, columns_, shape_.channels, work);
       });
     }
   }
@@ -164,27 +161,27 @@ class RandomScaleStep final : public PixelStep {
   };
 
   template <typename Gather>
-  void scale_plane(const std::uint8_t* src, const Axes& axes, Workspace& work, std::uint8_t* dst,
+  void scale_plane(int channel, const Axes& axes, Workspace& work, std::uint8_t* dst,
                    Gather gather) const {
     work.held[0] = work.held[1] = -1;
     // Source row `row` blended at the columns' taps; kept from the line before where possible.
     const auto blended = [&](int row) {
       const int k = row & 1;  // two rows in use are neighbours: one is even, one odd
       if (work.held[k] != row) {
-        gather(src + std::size_t(row) * in().row_bytes());
+        gather(src_.row(row) + channel);
         blend_pairs(columns_, work, work.rows[k]);
         work.held[k] = row;
       }
       return static_cast<const std::uint16_t*>(work.rows[k]);
     };
-    for (int y = 0; y < in().height; ++y, dst += out().row_bytes()) {
+    for (int y = 0; y < shape_.height; ++y, dst += shape_.row_bytes()) {
       if (y < axes.y.margin || y >= axes.y.margin + axes.y.to) {
-        std::memset(work.line, 0, std::size_t(in().width));
+        std::memset(work.line, 0, std::size_t(shape_.width));
       } else {
         const pixel::ScaleTap tap = pixel::scale_tap(axes.y, y);
         const std::uint16_t* top = blended(tap.index);
         // Below the last row the weight is 0.
-        const std::uint16_t* bottom = blended(std::min(tap.index + 1, in().height - 1));
+        const std::uint16_t* bottom = blended(std::min(tap.index + 1, shape_.height - 1));
         for (int x = 0; x < columns_; x += kTile) {
           _mm256_storeu_si256(reinterpret_cast<__m256i*>(work.line + x),
                               blend_rows(top + x, bottom + x, tap.fraction));
@@ -198,25 +195,57 @@ class RandomScaleStep final : public PixelStep {
   void clear_margins(const pixel::ScaleAxis& axis, std::uint8_t* line) const {
     if (axis.margin > 0) std::memset(line, 0, std::size_t(axis.margin));
     const int end = axis.margin + axis.to;
-    if (end < in().width) std::memset(line + end, 0, std::size_t(in().width - end));
+    if (end < shape_.width) std::memset(line + end, 0, std::size_t(shape_.width - end));
   }
 
   void store_line(const std::uint8_t* line, std::uint8_t* dst) const {
-    if (in().channels == 1) {
-      copy_row(dst, line, std::size_t(in().width));
+    if (shape_.channels == 1) {
+      copy_row(dst, line, std::size_t(shape_.width));
     } else {
-      for (int x = 0; x < in().width; ++x) dst[x * in().channels] = line[x];
+      for (int x = 0; x < shape_.width; ++x) dst[x * shape_.channels] = line[x];
     }
   }
 
+  const ImageRef& src_;
+  const ImageShape shape_;
+  const int columns_;
+};
+
+class RandomScaleStep final : public PixelStep {
+ public:
+  explicit RandomScaleStep(const RandomScale& scale) : min_(scale.min), max_(scale.max) {}
+
+  std::size_t scratch_bytes(ImageShape in) const override {
+    return Workspace::num_bytes(whole_tiles(in.width));
+  }
+  void apply(const ImageRef& src, std::uint8_t* dst, const pixel::StepDraws& draws,
+             std::byte* scratch) const override {
+    Scaling(src).apply(
+        pixel::draw_scaled_size(draws, src.shape.height, src.shape.width, min_, max_), dst,
+        scratch);
+  }
+
+  std::string describe(const pixel::StepDraws& draws, ImageShape in) const override {
+    const auto size = pixel::draw_scaled_size(draws, in.height, in.width, min_, max_);
+    return fmt::format("{}x{}", size.height, size.width);
+  }
+
+ private:
   float min_, max_;
-  int columns_;
 };
 
 }  // namespace
 
-std::unique_ptr<PixelStep> make_step(const RandomScale& scale, ImageShape in) {
-  return std::make_unique<RandomScaleStep>(scale, in);
+TransformRule rule_of(const RandomScale& t) {
+  const std::string text = fmt::format("RandomScale({}, {})", t.min, t.max);
+  return {.text = text,
+          .check =
+              [=] {
+                TR_CHECK(t.min > 0 && t.min <= t.max && t.max <= 16,
+                         "{}: the ratios are [{}, {}], must satisfy 0 < min <= max <= 16", text,
+                         t.min, t.max);
+              },
+          .make_step = [=] { return std::make_unique<RandomScaleStep>(t); }};
 }
 
 }  // namespace tr::data

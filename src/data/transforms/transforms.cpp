@@ -8,96 +8,14 @@
 
 #include "core/check.h"
 #include "data/transforms/chain.h"
+#include "data/transforms/rules.h"
 
 namespace tr {
 namespace {
 
-template <typename... F>
-struct Overload : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overload(F...) -> Overload<F...>;  // clang 16 does not deduce aggregates
-
-std::string_view name_of(PadMode mode) {
-  constexpr std::string_view kNames[] = {"CONSTANT", "EDGE", "REFLECT", "SYMMETRIC"};
-  return kNames[int(mode)];
-}
-
 std::string_view name_of(NormMode mode) {
   constexpr std::string_view kNames[] = {"NO_NORM", "MLPERF", "IMAGENET", "MNIST", "CIFAR"};
   return kNames[int(mode)];
-}
-
-void check_side(const Transform& t, int size) {
-  TR_CHECK(size >= 1 && size <= data::kMaxSide, "{}: size is {}, must be in 1..{}", to_string(t),
-           size, data::kMaxSide);
-}
-
-void check_fill(const Transform& t, int fill) {
-  TR_CHECK(fill >= 0 && fill <= 255, "{}: fill is {}, must be in 0..255", to_string(t), fill);
-}
-
-void check_probability(const Transform& t, float p) {
-  TR_CHECK(p >= 0 && p <= 1, "{}: p is {}, must be in [0, 1]", to_string(t), p);
-}
-
-void check_area(const Transform& t, Range scale) {
-  TR_CHECK(
-      scale.low > 0 && scale.low <= scale.high && scale.high <= 1,
-      "{}: scale is [{}, {}], must satisfy 0 < low <= high <= 1 (fractions of the image's area)",
-      to_string(t), scale.low, scale.high);
-}
-
-void check_ratio(const Transform& t, Range ratio) {
-  TR_CHECK(ratio.low > 0 && ratio.low <= ratio.high && std::isfinite(ratio.high),
-           "{}: ratio is [{}, {}], must satisfy 0 < low <= high", to_string(t), ratio.low,
-           ratio.high);
-}
-
-void check_strength(const Transform& t, const char* what, float value, float limit) {
-  TR_CHECK(value >= 0 && value <= limit, "{}: {} is {}, must be in [0, {}]", to_string(t), what,
-           value, limit);
-}
-
-void check_parameters(const Transform& t) {
-  std::visit(Overload{[&](const Pad& s) {
-                        TR_CHECK(s.padding >= 0 && s.padding <= data::kMaxSide,
-                                 "{}: padding is {}, must be in 0..{}", to_string(t), s.padding,
-                                 data::kMaxSide);
-                        check_fill(t, s.fill);
-                      },
-                      [&](const RandomCrop& s) { check_side(t, s.size); },
-                      [&](const CenterCrop& s) { check_side(t, s.size); },
-                      [&](const Resize& s) { check_side(t, s.size); },
-                      [&](const RandomResizedCrop& s) {
-                        check_side(t, s.size);
-                        check_area(t, s.scale);
-                        check_ratio(t, s.ratio);
-                      },
-                      [&](const RandomHorizontalFlip& s) { check_probability(t, s.p); },
-                      [&](const ColorJitter& s) {
-                        check_strength(t, "brightness", s.brightness, 1e4f);
-                        check_strength(t, "contrast", s.contrast, 1e4f);
-                        check_strength(t, "saturation", s.saturation, 1e4f);
-                        check_strength(t, "hue", s.hue, 0.5f);
-                      },
-                      [&](const RandomRotation& s) {
-                        TR_CHECK(s.degrees >= 0 && s.degrees <= 360,
-                                 "{}: degrees is {}, must be in [0, 360]", to_string(t), s.degrees);
-                        check_fill(t, s.fill);
-                      },
-                      [&](const RandomScale& s) {
-                        TR_CHECK(s.min > 0 && s.min <= s.max && s.max <= 16,
-                                 "{}: the ratios are [{}, {}], must satisfy 0 < min <= max <= 16",
-                                 to_string(t), s.min, s.max);
-                      },
-                      [&](const RandomErasing& s) {
-                        check_probability(t, s.p);
-                        check_area(t, s.scale);
-                        check_ratio(t, s.ratio);
-                      }},
-             t);
 }
 
 std::string list_of(std::span<const float> values) {
@@ -123,45 +41,24 @@ void check_normalization(const Normalization& n) {
   }
 }
 
+/// What acts later in a sample's way cannot stand before what acts earlier, and one erasing and one
+/// mixing are possible.
+void check_order(const Transform& first, const Transform& second) {
+  constexpr const char* kWhen[] = {"on pixels", "after the normalisation", "on whole batches"};
+  const data::TransformRule a = data::rule_of(first), b = data::rule_of(second);
+  TR_CHECK(a.stage <= b.stage,
+           "{} acts {}: {}, which acts {}, cannot stand behind it; put it before", a.text,
+           kWhen[int(a.stage)], b.text, kWhen[int(b.stage)]);
+  TR_CHECK(a.stage != b.stage || a.stage == data::ChainStage::PIXELS,
+           "{} and {}: only one transform that acts {} is possible", a.text, b.text,
+           kWhen[int(a.stage)]);
+}
+
 }  // namespace
 
-std::string to_string(const Transform& transform) {
-  return std::visit(
-      Overload{
-          [](const Pad& s) {
-            return fmt::format("Pad({}, fill={}, {})", s.padding, s.fill, name_of(s.mode));
-          },
-          [](const RandomCrop& s) { return fmt::format("RandomCrop({})", s.size); },
-          [](const CenterCrop& s) { return fmt::format("CenterCrop({})", s.size); },
-          [](const Resize& s) { return fmt::format("Resize({})", s.size); },
-          [](const RandomResizedCrop& s) {
-            return fmt::format("RandomResizedCrop({}, scale=[{}, {}], ratio=[{}, {}])", s.size,
-                               s.scale.low, s.scale.high, s.ratio.low, s.ratio.high);
-          },
-          [](const RandomHorizontalFlip& s) {
-            return fmt::format("RandomHorizontalFlip({})", s.p);
-          },
-          [](const ColorJitter& s) {
-            return fmt::format("ColorJitter({}, {}, {}, {})", s.brightness, s.contrast,
-                               s.saturation, s.hue);
-          },
-          [](const RandomRotation& s) {
-            return fmt::format("RandomRotation({}, fill={})", s.degrees, s.fill);
-          },
-          [](const RandomScale& s) { return fmt::format("RandomScale({}, {})", s.min, s.max); },
-          [](const RandomErasing& s) {
-            return fmt::format("RandomErasing({}, scale=[{}, {}], ratio=[{}, {}])", s.p,
-                               s.scale.low, s.scale.high, s.ratio.low, s.ratio.high);
-          }},
-      transform);
-}
+std::string to_string(const Transform& transform) { return data::rule_of(transform).text; }
 
-bool is_random(const Transform& transform) {
-  return std::visit(
-      Overload{[](const Pad&) { return false; }, [](const CenterCrop&) { return false; },
-               [](const Resize&) { return false; }, [](const auto&) { return true; }},
-      transform);
-}
+bool is_random(const Transform& transform) { return data::rule_of(transform).is_random; }
 
 bool TransformChain::is_random() const {
   return std::any_of(transforms.begin(), transforms.end(),
@@ -174,19 +71,13 @@ void TransformChain::validate() const {
            output_width);
   TR_CHECK(transforms.size() <= data::kMaxSteps, "transforms: {} steps, at most {} are possible",
            transforms.size(), data::kMaxSteps);
-  for (std::size_t i = 0; i < transforms.size(); ++i) {
-    check_parameters(transforms[i]);
-    const bool erases = std::holds_alternative<RandomErasing>(transforms[i]);
-    TR_CHECK(!erases || i + 1 == transforms.size(),
-             "{}: step {} of {}, must be the last one (it acts after the normalisation)",
-             to_string(transforms[i]), i + 1, transforms.size());
+  const Transform* before = nullptr;
+  for (const Transform& transform : transforms) {
+    data::rule_of(transform).check();
+    if (before != nullptr) check_order(*before, transform);
+    before = &transform;
   }
   check_normalization(normalization);
-  for (const Transform& t : transforms) {
-    if (!data::has_kernel(t)) {
-      throw_as<Unsupported>("{}: this transform has no kernel in this version yet", to_string(t));
-    }
-  }
 }
 
 Shape TransformChain::output_shape(const Shape& input) const {
@@ -200,6 +91,7 @@ std::string TransformChain::str() const {
   text += to_string(normalization);
   if (output_height > 0 || output_width > 0)
     text += fmt::format(" -> {}x{}", output_height, output_width);
+  if (output_channels > 0) text += fmt::format(", {} channels", output_channels);
   return text;
 }
 

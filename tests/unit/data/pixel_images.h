@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "data/transforms/pixel_step.h"
+#include "data/transforms/rules.h"
 
 namespace tr::test {
 
@@ -33,11 +33,12 @@ inline Image run_step(const data::PixelStep& step, const Image& image,
                       const pixel::StepDraws& draws) {
   std::vector<std::uint8_t> src(image.pixels);
   src.resize(src.size() + data::kImageSlack, 0xAB);
-  std::vector<std::uint8_t> dst(step.out().num_bytes() + data::kImageSlack, 0xCD);
-  std::vector<std::byte> scratch(step.scratch_bytes(), std::byte{0xEF});
-  step.apply(src.data(), dst.data(), draws, scratch.data());
-  dst.resize(step.out().num_bytes());
-  return {step.out(), dst};
+  const data::ImageShape out = step.out_shape(image.shape);
+  std::vector<std::uint8_t> dst(out.num_bytes() + data::kImageSlack, 0xCD);
+  std::vector<std::byte> scratch(step.scratch_bytes(image.shape), std::byte{0xEF});
+  step.apply(data::ImageRef(src.data(), image.shape), dst.data(), draws, scratch.data());
+  dst.resize(out.num_bytes());
+  return {out, dst};
 }
 
 }  // namespace tr::test

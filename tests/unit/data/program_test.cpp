@@ -77,6 +77,10 @@ TEST(ProgramTest, EveryStepAloneEqualsTheChain) {
                               RandomCrop(1),
                               RandomCrop(6),
                               RandomCrop(40),
+                              CenterCrop(5),
+                              CenterCrop(30),
+                              RandomHorizontalFlip(),
+                              RandomVerticalFlip(0.3f),
                               RandomRotation(20.0f),
                               RandomRotation(360.0f, 255),
                               RandomRotation(0.0f),
@@ -128,13 +132,16 @@ TEST(ProgramTest, GoldenBytesOfTheArticlesChain) {
 /// A step of a random chain, drawn by `word`.
 Transform random_step(std::uint32_t word) {
   const int amount = int((word >> 8) % 5);
-  switch (word % 7) {
+  switch (word % 10) {
     case 0: return Pad(amount, int(word >> 24));
     case 1: return Pad(amount, 0, PadMode::EDGE);
     case 2: return Pad(amount, 0, PadMode::SYMMETRIC);
     case 3: return RandomCrop(5 + 3 * amount);
     case 4: return RandomRotation(40.0f * float(amount), int(word >> 24));
     case 5: return RandomScale(0.5f, 1.0f + 0.2f * float(amount));
+    case 6: return RandomHorizontalFlip();
+    case 7: return RandomVerticalFlip();
+    case 8: return CenterCrop(5 + 4 * amount);
     default: return Pad(amount, 0, PadMode::REFLECT);
   }
 }
@@ -197,7 +204,12 @@ TEST(ProgramTest, RefusesWhatItCannotRun) {
       [] {
         program_of({.transforms = {Resize(9)}}, {28, 28, 1}, DType::FP32);
       },
-      "Resize(9)"));
+      "Resize(9, SHORT_SIDE, BILINEAR, antialias=true): this transform runs on the host only"));
+  EXPECT_TRUE(throws<Unsupported>(
+      [] {
+        program_of({.transforms = {CenterCrop(9)}}, {0, 0, 1}, DType::FP32);
+      },
+      "pictures of any size"));
 }
 
 }  // namespace
