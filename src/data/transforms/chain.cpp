@@ -157,6 +157,7 @@ void PixelChain::normalise(const ImageRef& pixels, void* dst, const DrawAddress&
 
 const std::uint8_t* PixelChain::run_pixels(const std::uint8_t* src, const DrawAddress& address,
                                            std::byte* scratch) const {
+  TR_ASSERT(!takes_pictures());
   return run_pixels(ImageRef(src, input_), address, scratch).pixels;
 }
 
