@@ -14,6 +14,7 @@
 #include "renaissance/core/types.h"        // IWYU pragma: export
 #include "renaissance/data/dataset.h"      // IWYU pragma: export
 #include "renaissance/data/datasets.h"     // IWYU pragma: export
+#include "renaissance/data/preview.h"      // IWYU pragma: export
 #include "renaissance/data/transforms.h"   // IWYU pragma: export
 #include "renaissance/graph/attrs.h"       // IWYU pragma: export
 #include "renaissance/graph/blueprint.h"   // IWYU pragma: export

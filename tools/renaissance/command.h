@@ -43,6 +43,7 @@ void add_plan(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_predict(CLI::App& app, int& exit_code);
 void add_data(CLI::App& app, int& exit_code);
+void add_preview(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
 
 /// Refuses an empty text (an unset shell variable) where a file or folder is to be named.

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   add_eval(app, exit_code);
   add_predict(app, exit_code);
   add_data(app, exit_code);
+  add_preview(app, exit_code);
   add_info(app, exit_code);
   try {
     tr::require_supported_cpu();

@@ -208,6 +208,12 @@ ImageRef PixelChain::final_pixels(const ImageRef& pixels, const DrawAddress& add
   return {mirrored, shape};
 }
 
+pixel::EraseRect PixelChain::erased(const DrawAddress& address) const {
+  const auto& range = normalization_->erasing();
+  if (!range) return {};
+  return pixel::draw_erase({address, erasing_index_}, output_.height, output_.width, *range);
+}
+
 std::vector<std::string> PixelChain::describe(const DrawAddress& address, int height,
                                               int width) const {
   std::vector<std::string> texts;
@@ -224,8 +230,7 @@ std::vector<std::string> PixelChain::describe(const DrawAddress& address, int he
     add(flip ? last_flips_[--flips] : steps_[i++]);
   }
   if (erasing_) {
-    const auto rect = pixel::draw_erase({address, erasing_index_}, output_.height, output_.width,
-                                        *normalization_->erasing());
+    const pixel::EraseRect rect = erased(address);
     texts.push_back(fmt::format("{}: top {}, left {}, {}x{}", erasing_text_, rect.top, rect.left,
                                 rect.height, rect.width));
   }

@@ -64,6 +64,8 @@ class PixelChain {
   /// The pixels before the normalisation, a flip that is left to it done (inspection).
   ImageRef final_pixels(const ImageRef& pixels, const DrawAddress& address,
                         std::uint8_t* mirrored) const;
+  /// The rectangle of RandomErasing; height 0: none.
+  pixel::EraseRect erased(const DrawAddress& address) const;
   /// What is drawn for a sample, one text a transform: "RandomCrop(28): top 2, left 0"; empty where
   /// nothing is drawn.
   std::vector<std::string> describe(const DrawAddress& address, int height, int width) const;

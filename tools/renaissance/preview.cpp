@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "renaissance/data/preview.h"
+#include "command.h"
+#include "core/check.h"
+#include "parse_transforms.h"
+
+namespace tr::command {
+
+namespace {
+
+struct PreviewArgs {
+  std::string dataset = "mnist";
+  std::optional<std::string> data;
+  std::string transforms, out;
+  std::string split = "train";
+  PreviewOptions options;
+  JsonOutput json;
+};
+
+int run_preview(PreviewArgs args) {
+  args.json.probe();
+  const TransformChain chain{.transforms = parse_transforms(args.transforms)};
+  chain.validate();
+  Session session;
+  choose_data(session, args.dataset, args.data);
+  const auto& values = session.preprocessor.values();
+  const DatasetPair pair = open_dataset(values.dataset_name, values.dataset_path);
+  args.options.validation = args.split == "val";
+  const auto& set = args.options.validation ? pair.val : pair.train;
+  TR_CHECK(set != nullptr, "preview: the set {} has no split {}", args.dataset, args.split);
+  const std::string text = write_preview(*set, chain, args.out, args.options);
+  print(args.json, fmt::format("{}: {} samples, {} draws of each: {}", args.out,
+                               args.options.num_samples, args.options.num_draws, chain.str()));
+  args.json.write(nlohmann::json::parse(text));
+  return kOk;
+}
+
+}  // namespace
+
+void add_preview(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<PreviewArgs>();
+  CLI::App* command = app.add_subcommand(
+      "preview",
+      "Writes a contact sheet (PNG) of samples as a chain of transforms gives them, and what was "
+      "drawn (JSON) beside it.");
+  command
+      ->add_option("TRANSFORMS", args->transforms,
+                   "\"RandomResizedCrop(64), RandomHorizontalFlip, ColorJitter(0.4, 0.4, 0.4, "
+                   "0.1)\"; numbers that are left out have their defaults")
+      ->required();
+  command->add_option("--out", args->out, "the sheet")->type_name("FILE.png")->required();
+  command->add_option("--dataset", args->dataset, "name of the set")->capture_default_str();
+  command->add_option("--data", args->data, "its folder")->check(not_empty());
+  command->add_option("--split", args->split, "train or val")
+      ->check(CLI::IsMember({"train", "val"}))
+      ->capture_default_str();
+  command->add_option("--first", args->options.first_sample, "first sample")->capture_default_str();
+  command->add_option("--samples", args->options.num_samples, "rows")->capture_default_str();
+  command->add_option("--draws", args->options.num_draws, "epochs of each")->capture_default_str();
+  command->add_option("--seed", args->options.seed, "of the run")->capture_default_str();
+  args->json.add_to(*command);
+  command->callback([args, &exit_code] { exit_code = run_preview(*args); });
+}
+
+}  // namespace tr::command
