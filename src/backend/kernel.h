@@ -47,6 +47,11 @@ class KernelArgs {
   T* state(int i) const {
     return static_cast<T*>(pointer(in_slots_[std::size_t(i)]));
   }
+  /// Input i is persistent and no node of the graph writes it before this one: its bytes are final
+  /// when the graph starts.
+  bool settled_in(int i) const {
+    return std::size_t(i) < settled_.size() && settled_[std::size_t(i)];
+  }
   std::byte* workspace() const { return static_cast<std::byte*>(pointer(workspace_slot_)); }
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
@@ -59,6 +64,7 @@ class KernelArgs {
   const Attrs* attrs_ = nullptr;
   std::vector<TensorType> in_types_, out_types_;
   std::vector<std::int32_t> in_slots_, out_slots_;  // indices into pointers_; -1: missing
+  std::vector<bool> settled_;                       // by input
   std::int32_t workspace_slot_ = -1;
   std::int64_t workspace_bytes_ = 0;
   void* const* pointers_ = nullptr;
@@ -82,6 +88,9 @@ struct KernelDef {
   std::string op;
   DeviceKind device = DeviceKind::CPU;
   std::string name;  // "cpu.fc.onednn"
+  /// It may begin before its predecessors in the step have ended, and waits for them itself (CUDA's
+  /// programmatic dependent launch).
+  bool early_start = false;
   /// Empty string: it can run this node; else the reason why not. Empty function: always can.
   std::function<std::string(const KernelQuery&)> refuse;
   std::function<std::int64_t(const KernelQuery&)> workspace_bytes;  // empty: none

@@ -32,6 +32,7 @@ PreparedGraph::PreparedGraph(const LoweredGraph& graph, const MemoryPlan& plan,
   place_tensors(plan, context.arena);
   launches_.reserve(graph.nodes.size());
   for (const LoweredNode& node : graph.nodes) launches_.push_back(make_launch(node, context));
+  find_settled_inputs(plan);
   // Set last: the addresses of the vectors are final now.
   for (Launch& launch : launches_) launch.args.pointers_ = pointers_.data();
 }
@@ -82,6 +83,32 @@ PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
     launch.prepared = launch.kernel->prepare(query, threads);
   }
   return launch;
+}
+
+void PreparedGraph::find_settled_inputs(const MemoryPlan& plan) {
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      written;  // bytes of the arena, by nodes so far
+  const auto bytes_of_tensor = [&](TensorId id) {
+    const std::int64_t begin = plan.offsets[std::size_t(id)];
+    return std::pair(begin, begin + graph_.tensor(id).bytes);
+  };
+  const auto settled = [&](TensorId id) {
+    if (id == kNoTensor || !is_persistent(graph_.tensor(id).role)) return false;
+    const auto [begin, end] = bytes_of_tensor(id);
+    return std::none_of(written.begin(), written.end(), [begin = begin, end = end](const auto& w) {
+      return w.first < end && begin < w.second;
+    });
+  };
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const LoweredNode& node = graph_.nodes[i];
+    for (const TensorId id : node.inputs) launches_[i].args.settled_.push_back(settled(id));
+    for (const TensorId id : node.outputs) {
+      if (id != kNoTensor) written.push_back(bytes_of_tensor(id));
+    }
+    for (const int state : node.state_writes) {
+      written.push_back(bytes_of_tensor(node.inputs[std::size_t(state)]));
+    }
+  }
 }
 
 void PreparedGraph::run_kernel(const Launch& launch) {

@@ -42,6 +42,8 @@ class PreparedGraph {
   void bind_input(const std::string& field, const void* data);
   const void* address(TensorId tensor) const { return pointers_[std::size_t(tensor)]; }
   const LoweredGraph& graph() const { return graph_; }
+  /// KernelDef::early_start of the node's kernel.
+  bool starts_early(int node) const { return launches_[std::size_t(node)].kernel->early_start; }
   int num_nodes() const { return int(launches_.size()); }
   /// "012 fc_dx 2": the key of a node in profiles.
   std::string label_of(int node) const;
@@ -67,6 +69,7 @@ class PreparedGraph {
 
   void place_tensors(const MemoryPlan& plan, std::byte* arena);
   Launch make_launch(const LoweredNode& node, const LaunchContext& context) const;
+  void find_settled_inputs(const MemoryPlan& plan);
   std::int32_t slot_of(const LoweredNode& node, TensorId tensor) const;
   void run_node(std::size_t index);
   static void run_kernel(const Launch& launch);

@@ -6,6 +6,24 @@
 #include "backend/cuda/check.h"
 
 namespace tr::cuda {
+namespace {
+
+void append(GraphCapture::Tail& to, const GraphCapture::Tail& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void make_unique(GraphCapture::Tail& tail) {
+  std::sort(tail.begin(), tail.end());
+  tail.erase(std::unique(tail.begin(), tail.end()), tail.end());
+}
+
+void remove(GraphCapture::Tail& from, const GraphCapture::Tail& what) {
+  std::erase_if(from, [&](cudaGraphNode_t node) {
+    return std::find(what.begin(), what.end(), node) != what.end();
+  });
+}
+
+}  // namespace
 
 GraphCapture::GraphCapture(cudaStream_t stream) : stream_(stream) {
   TR_CUDA(cudaGraphCreate(&graph_, 0));
@@ -13,9 +31,17 @@ GraphCapture::GraphCapture(cudaStream_t stream) : stream_(stream) {
 
 GraphCapture::~GraphCapture() { cudaGraphDestroy(graph_); }
 
-GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void()>& body) {
+GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void()>& body,
+                                     const Tail& started) {
+  Tail before = after;
+  append(before, started);
+  std::vector<cudaGraphEdgeData> edges(before.size());
+  for (std::size_t i = after.size(); i < edges.size(); ++i) {
+    edges[i].from_port = cudaGraphKernelNodePortProgrammatic;
+    edges[i].type = cudaGraphDependencyTypeProgrammatic;
+  }
   // Relaxed: a kernel's first use may load its module, which the stricter modes forbid.
-  TR_CUDA(cudaStreamBeginCaptureToGraph(stream_, graph_, after.data(), nullptr, after.size(),
+  TR_CUDA(cudaStreamBeginCaptureToGraph(stream_, graph_, before.data(), edges.data(), before.size(),
                                         cudaStreamCaptureModeRelaxed));
   cudaGraph_t captured = nullptr;
   try {
@@ -34,28 +60,20 @@ GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void
   }
 }
 
-namespace {
-
-void append(GraphCapture::Tail& to, const GraphCapture::Tail& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-void make_unique(GraphCapture::Tail& tail) {
-  std::sort(tail.begin(), tail.end());
-  tail.erase(std::unique(tail.begin(), tail.end()), tail.end());
-}
-
-}  // namespace
-
-std::vector<GraphCapture::Tail> GraphCapture::add(const LoweredGraph& graph,
-                                                  const std::function<Tail(int)>& after,
-                                                  const std::function<void(int)>& run) {
-  std::vector<Tail> tails(graph.nodes.size());
-  for (int i = 0; i < int(graph.nodes.size()); ++i) {
-    Tail before = after(i);
-    for (const int dep : graph.nodes[std::size_t(i)].deps) append(before, tails[std::size_t(dep)]);
-    make_unique(before);
-    tails[std::size_t(i)] = add(before, [&] { run(i); });
+std::vector<GraphCapture::Tail> GraphCapture::add(PreparedGraph& graph,
+                                                  const std::function<Tail(int)>& after) {
+  std::vector<Tail> tails(std::size_t(graph.num_nodes()));
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    Tail ended = after(i), started;
+    for (const int dep : graph.graph().nodes[std::size_t(i)].deps) {
+      const bool early = graph.starts_early(i) && graph.starts_early(dep);
+      append(early ? started : ended, tails[std::size_t(dep)]);
+    }
+    make_unique(ended);
+    make_unique(started);
+    remove(started, ended);
+    tails[std::size_t(i)] = add(
+        ended, [&] { graph.run(i, i + 1); }, started);
   }
   return tails;
 }

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "graph/lowered_graph.h"
+#include "backend/prepared_graph.h"
 
 namespace tr::cuda {
 
@@ -22,13 +22,13 @@ class GraphCapture {
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
 
-  /// Captures what `body` enqueues on the stream, after all of `after`. Returns its last nodes;
-  /// work that enqueues nothing returns `after`.
-  Tail add(const Tail& after, const std::function<void()>& body);
-  /// The whole of a lowered graph, node by node along its edges; node i also waits for after(i),
-  /// and run(i) enqueues it. Returns each node's tail.
-  std::vector<Tail> add(const LoweredGraph& graph, const std::function<Tail(int)>& after,
-                        const std::function<void(int)>& run);
+  /// Captures what `body` enqueues on the stream, after all of `after`. It may begin while the
+  /// kernels of `started` still run (early_start.cuh). Returns its last nodes; work that enqueues
+  /// nothing returns `after` and `started`.
+  Tail add(const Tail& after, const std::function<void()>& body, const Tail& started = {});
+  /// The whole of a prepared graph, node by node along its edges; node i also waits for after(i).
+  /// Returns each node's tail.
+  std::vector<Tail> add(PreparedGraph& graph, const std::function<Tail(int)>& after);
   /// Tails of the nodes that no other node of the graph waits for.
   static Tail ends(const LoweredGraph& graph, const std::vector<Tail>& tails);
 

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/class_rows.cuh"
 #include "backend/cuda/dispatch.h"
+#include "backend/cuda/early_start.cuh"
 #include "backend/cuda/scalar.cuh"
 #include "backend/cuda/step_row.cuh"
 #include "backend/cuda/targets.cuh"
@@ -85,7 +86,13 @@ class SharedRow {
 template <typename T, typename G, bool kGradient>
 __global__ void __launch_bounds__(kLargestBlock)
     classifier_loss_kernel(const T* logits, int rows, Targets targets, Seed seed, Counted counted,
-                           G* dlogits) {
+                           G* dlogits, bool settled) {
+  let_successors_start();
+  if (!settled) wait_for_predecessors();
+  const auto label_of = [&](int n) { return n < rows ? targets.label(n) : std::int64_t{0}; };
+  const std::int64_t first_label = label_of(int(threadIdx.x) / kLanes);
+  const float scale = kGradient ? seed.value() : 0.0f;
+  if (settled) wait_for_predecessors();
   const int classes = int(targets.classes);
   double loss_sum = 0;
   int counts = 0;  // top 1 in the lower half, top 5 in the upper one
@@ -94,7 +101,7 @@ __global__ void __launch_bounds__(kLargestBlock)
     const int n = pass * kMostRows + int(threadIdx.x) / kLanes;
     const bool present = n < rows;  // all threads of a warp take part in the row's sums
     const SharedRow<T> row(logits + std::int64_t(present ? n : 0) * classes, classes, present);
-    const std::int64_t given = present ? targets.label(n) : 0;
+    const std::int64_t given = pass == 0 ? first_label : label_of(n);
     const bool valid = targets.is_class(given);
     const int label = valid ? int(given) : 0;
     const float largest = row.largest();
@@ -113,7 +120,6 @@ __global__ void __launch_bounds__(kLargestBlock)
     }
     if constexpr (kGradient) {
       if (!present) continue;
-      const float scale = seed.value();
       const float base = scale * targets.uniform(), peak = scale * (1.0f - targets.smoothing);
       row.for_each([&](int i, float score) {
         float gradient = scale * det::exp(logp(score));
@@ -140,12 +146,15 @@ void launch_classifier_loss(const KernelArgs& args) {
   shape.block.x = unsigned(std::min<std::int64_t>(
       kLargestBlock, ceil_div<std::int64_t>(scores[0] * kLanes, kWarp) * kWarp));
   const bool gradient = args.attrs().flag("gradient");
+  // Labels, the step's row and the scale are there before the scores.
+  const bool settled =
+      args.settled_in(1) && args.settled_in(2) && args.settled_in(3) && args.settled_in(4);
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (!gradient) {
       const Seed none{nullptr, StepTable<const float>(nullptr, Shape{1, 1}), nullptr};
       launch(args, shape, classifier_loss_kernel<T, float, false>, args.in<T>(0), int(scores[0]),
-             targets, none, counted, nullptr);
+             targets, none, counted, nullptr, args.settled_in(1));
       return;
     }
     const Seed seed{args.in<std::int64_t>(2),
@@ -154,7 +163,7 @@ void launch_classifier_loss(const KernelArgs& args) {
     dispatch_float(args.out_type(2).dtype, [&](auto gradient_tag) {
       using G = typename decltype(gradient_tag)::type;
       launch(args, shape, classifier_loss_kernel<T, G, true>, args.in<T>(0), int(scores[0]),
-             targets, seed, counted, args.out<G>(2));
+             targets, seed, counted, args.out<G>(2), settled);
     });
   });
 }
@@ -166,8 +175,11 @@ std::string refuse(const KernelQuery& query) {
   return "";
 }
 
-const KernelRegistration kClassifierLoss{
-    simple_kernel("classifier_loss", launch_classifier_loss, refuse)};
+const KernelRegistration kClassifierLoss{[] {
+  KernelDef def = simple_kernel("classifier_loss", launch_classifier_loss, refuse);
+  def.early_start = true;
+  return def;
+}()};
 
 }  // namespace
 }  // namespace tr::cuda

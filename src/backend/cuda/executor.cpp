@@ -266,9 +266,7 @@ class CudaExecutor final : public Executor {
     if (const StepProbe* marks = probe())
       return capture_in_order(stream_->handle, prepared, *marks);
     GraphCapture graph(stream_->handle);
-    graph.add(
-        prepared.graph(), [](int) { return GraphCapture::Tail(); },
-        [&](int node) { prepared.run(node, node + 1); });
+    graph.add(prepared, [](int) { return GraphCapture::Tail(); });
     return GraphExec(graph.instantiate());
   }
 
@@ -290,8 +288,11 @@ class CudaExecutor final : public Executor {
     Event begin, end;
     for (int i = 0; i < prepared.num_nodes(); ++i) {
       GraphCapture graph(stream_->handle);
-      GraphCapture::Tail tail;
-      for (int r = 0; r < kRepeats; ++r) tail = graph.add(tail, [&] { prepared.run(i, i + 1); });
+      GraphCapture::Tail ended, started;
+      for (int r = 0; r < kRepeats; ++r) {
+        GraphCapture::Tail& tail = prepared.starts_early(i) ? started : ended;
+        tail = graph.add(ended, [&] { prepared.run(i, i + 1); }, started);
+      }
       const GraphExec exec(graph.instantiate());
       TR_CUDA(cudaGraphLaunch(exec.handle, stream_->handle));
       TR_CUDA(cudaEventRecord(begin.handle, stream_->handle));

@@ -1,324 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-// fc_update: weight gradients of a chain of fc layers, the finite check and the optimizer as one
-// kernel. A block makes a tile of some dW = dy^T x in shared memory; when all blocks have told
-// whether theirs is finite, each updates its tile's weights. The gradients never leave the chip,
-// but for tiles that a block makes before its last one: those lie in the gradients' range
-// meanwhile.
-#include <cooperative_groups.h>
+// fc_update with tiles made by mma_tile.cuh, for every GPU with tensor cores.
+#include "backend/cuda/fc_update_kernel.cuh"
+#include "backend/cuda/mma_tile.cuh"
 
-#include "backend/cuda/fc_update_block.cuh"
-
-namespace tr::cuda {
+namespace tr::cuda::fc_update {
 namespace {
 
-constexpr std::int64_t kMaxTiles = 1600;  // beyond it products of their own are faster
-constexpr std::int64_t kMaxBatch = 1024;
+template <typename T>
+class MmaGradient {
+  static constexpr int kDepth = 64, kStages = 4;
+  using Shape = TileShape<UpdateTile::kM, UpdateTile::kN, kDepth, 4, 2, 1, kStages>;
+  using Product = TileProduct<T, Shape, Along::OUTER, Along::OUTER>;
+  static_assert(Shape::kThreads == UpdateTile::kThreads && Shape::kPitch == UpdateTile::kPitch);
 
-// Inputs; operands dy0, x0, dy1, x1 ... follow. Outputs: found_inf, grad_sumsq, then each layer's
-// dweight and, where it has one, dbias.
-enum Input : int {
-  kWeights,
-  kGradients,
-  kSegments,
-  kStepFloats,
-  kCounters,
-  kLossScale,
-  kMoment1,
-  kMoment2,
-  kWeightCast,
-  kFirstOperand
-};
-constexpr int kFirstGradient = 2;
-
-/// What blocks tell each other.
-struct Verdicts {
-  double* sumsq;  // by block
-  int* bad;       // by block
-  std::int32_t* found_inf;
-  float* grad_sumsq;
-};
-
-/// What a warp's lanes hold of the segment table and the step's row: asked for before the product,
-/// used after it, so that nobody waits for it.
-class StepLookUp {
  public:
-  __device__ explicit StepLookUp(const opt::StepInputs& step)
-      : step_(step), row_number_(step.counters[kCounterRow]) {
-    if (lane() < step.num_segments) mine_ = step.segments[lane()];
+  template <typename Update>
+  static constexpr int kSharedBytes = Product::kSharedBytes;
+  static constexpr bool kEarlyState = false;  // there are too few registers beside the product's
+  struct Nothing {};
+  template <typename Update>
+  struct Operands {
+    Nothing products, state;
+  };
+  using Barriers = Nothing;
+  template <typename Update>
+  static Operands<Update> operands(const FcLayers<T>&, const opt::Ranges<T>&) {
+    return {};
   }
+  template <typename Update>
+  struct State : RegisterState<Update, T> {
+    __device__ State(const Nothing&, const MmaGradient&) {}
+  };
 
-  /// Rates of the segment that begins at `at`, by a whole warp; false: it is frozen.
-  __device__ bool rates_at(std::int64_t at, opt::SegmentRates& rates) const {
-    Segment segment = mine_;
-    for (int base = 0;; base += kWarp) {
-      if (base > 0 && base + lane() < step_.num_segments) {
-        segment = step_.segments[base + lane()];
-      }
-      const bool here = base + lane() < step_.num_segments && segment.begin == at;
-      const unsigned found = __ballot_sync(0xffffffffu, here);
-      if (found == 0 && base + kWarp < step_.num_segments) continue;
-      if (found == 0) return false;  // no segment begins there: nobody owns it
-      const int owner = __ffs(int(found)) - 1;
-      const int group = __shfl_sync(0xffffffffu, segment.group, owner);
-      const float* row = step_.step_floats + row_number_ % step_.capacity * step_.columns +
-                         kFloatHeader + kGroupColumns * group;
-      rates.lr = row[kGroupLr] * __shfl_sync(0xffffffffu, segment.lr_scale, owner);
-      rates.decay = row[kGroupDecay] * __shfl_sync(0xffffffffu, segment.decay_scale, owner);
-      return __shfl_sync(0xffffffffu, segment.frozen, owner) == 0;
-    }
+  __device__ MmaGradient(const Nothing&, unsigned char* shared, Barriers&)
+      : stages_(reinterpret_cast<T*>(shared)) {}
+  __device__ void start(const FcLayers<T>&, const FcLayer<T>&, int, int) const {}
+  __device__ float* made() const { return reinterpret_cast<float*>(stages_); }
+
+  __device__ float run(const FcLayers<T>& layers, const FcLayer<T>& layer, int m, int n,
+                       bool sums_bias) const {
+    Product product;
+    product.a = {layer.dy, layer.out};
+    product.b = {layer.x, layer.in};
+    product.num_m = layer.out;
+    product.num_n = layer.in;
+    product.num_k = layers.batch;
+    product.aligned_a = layer.aligned_dy;
+    product.aligned_b = layer.aligned_x;
+    float bias_part = 0;
+    product.run(stages_, m, n, [&](const T* stage, int) {
+      if (sums_bias) bias_part += BiasShare::of<typename Product::A, kDepth>(stage);
+    });
+    return bias_part;
   }
 
  private:
-  __device__ static int lane() { return int(threadIdx.x) % kWarp; }
-
-  const opt::StepInputs& step_;
-  std::int64_t row_number_;
-  Segment mine_{};
+  T* stages_;
 };
-
-/// Rates of a tile's weights and biases.
-struct TileRates {
-  opt::SegmentRates of[2];
-  bool owned[2];
-};
-
-template <typename Update, typename T>
-__global__ __launch_bounds__(UpdateTile::kThreads,
-                             3) void fc_update_kernel(const __grid_constant__ FcLayers<T> layers,
-                                                      opt::Ranges<T> ranges, float* gradients,
-                                                      opt::StepInputs step, Update update,
-                                                      Verdicts verdicts, bool keep) {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  __shared__ typename Update::Shared shared;
-  __shared__ float total_sumsq;
-  __shared__ opt::GradientScale shared_scale;
-  __shared__ TileRates rates;
-  const int grid = int(gridDim.x), warp = int(threadIdx.x) / kWarp;
-  const int last = layers.num_tiles - 1 - (layers.num_tiles - 1 - int(blockIdx.x)) % grid;
-  const StepLookUp look_up(step);
-
-  UpdateBlock<Update, T> block(layers, ranges, gradients, bytes);
-  bool bad = false;
-  float sumsq = 0;
-  for (int tile = int(blockIdx.x); tile < layers.num_tiles; tile += grid) {
-    block.make(tile, bad, sumsq);
-    if (tile != last || keep) block.spill(tile);
-    if (tile != last) __syncthreads();  // the next tile's stages lie over this one's gradients
-  }
-  block.prefetch(last);
-
-  // Warps 0 and 1 look up the rates, others raise Adam's betas to their powers.
-  const auto find_rates = [&](int tile) {
-    if (warp > 1) return;
-    const FcLayer<T>& layer = *TilePlace<T>(layers, tile).layer;
-    const std::int64_t at = warp == 0 ? layer.weight_at : layer.bias_at;
-    opt::SegmentRates found{};
-    const bool owned = look_up.rates_at(at, found);
-    if (threadIdx.x % kWarp != 0) return;
-    rates.of[warp] = found;
-    rates.owned[warp] = owned;
-  };
-  find_rates(last);
-  update.prepare(step, shared);
-
-  const int any_bad = __syncthreads_or(bad);
-  const double block_sumsq = block_sum(double(sumsq));
-  if (threadIdx.x == 0) {
-    verdicts.sumsq[blockIdx.x] = block_sumsq;
-    verdicts.bad[blockIdx.x] = any_bad;
-  }
-  const auto factors_now = [&] {
-    return TileFactors<Update>{update.factors(shared, rates.of[0]),
-                               update.factors(shared, rates.of[1]), !rates.owned[0],
-                               !rates.owned[1]};
-  };
-  TileFactors<Update> factors = factors_now();
-  cooperative_groups::this_grid().sync();
-
-  int others_bad = 0;
-  for (int i = int(threadIdx.x); i < grid; i += UpdateTile::kThreads) others_bad |= verdicts.bad[i];
-  others_bad = __syncthreads_or(others_bad);
-  if (step.clip_norm > 0 || blockIdx.x == 0) {
-    double sum = 0;
-    for (int i = int(threadIdx.x); i < grid; i += UpdateTile::kThreads) sum += verdicts.sumsq[i];
-    sum = block_sum(sum);
-    if (threadIdx.x == 0) total_sumsq = float(sum);
-  }
-  if (threadIdx.x == 0) {
-    shared_scale = opt::gradient_scale(step, &total_sumsq);
-    if (blockIdx.x == 0) {
-      *verdicts.found_inf = others_bad != 0 ? 1 : 0;
-      *verdicts.grad_sumsq = total_sumsq;
-    }
-  }
-  __syncthreads();
-  if (others_bad != 0) return;
-
-  const opt::GradientScale scale = shared_scale;
-  block.update(last, update, scale, factors);
-  for (int tile = int(blockIdx.x); tile < last; tile += grid) {
-    __syncthreads();  // the former tile's rates are used
-    find_rates(tile);
-    block.unspill(tile);
-    block.prefetch(tile);
-    __syncthreads();
-    factors = factors_now();
-    block.update(tile, update, scale, factors);
-  }
-}
-
-int num_layers(const KernelQuery& query) { return int(query.in.size() - kFirstOperand) / 2; }
-
-std::int64_t num_tiles(const KernelQuery& query) {
-  std::int64_t tiles = 0;
-  for (std::size_t i = kFirstOperand; i + 1 < query.in.size(); i += 2) {
-    tiles += ceil_div<std::int64_t>(query.in[i].shape.back(), UpdateTile::kM) *
-             ceil_div<std::int64_t>(query.in[i + 1].shape.back(), UpdateTile::kN);
-  }
-  return tiles;
-}
-
-std::int64_t batch_of(const TensorType& dy) { return dy.shape.num_elements() / dy.shape.back(); }
-
-template <typename T>
-FcLayers<T> layers_of(const KernelArgs& args) {
-  FcLayers<T> layers;
-  const auto* base = args.in<float>(kGradients);
-  const std::vector<std::int64_t>& biases = args.attrs().ints("biases");
-  int output = kFirstGradient;
-  for (int i = 0; i < int(biases.size()); ++i) {
-    const int operand = kFirstOperand + 2 * i;
-    FcLayer<T>& layer = layers.v[i];
-    layer.dy = args.in<T>(operand);
-    layer.x = args.in<T>(operand + 1);
-    layer.out = int(args.in_type(operand).shape.back());
-    layer.in = int(args.in_type(operand + 1).shape.back());
-    layer.weight_at = args.out<float>(output++) - base;
-    layer.bias_at = biases[std::size_t(i)] != 0 ? args.out<float>(output++) - base : -1;
-    layer.first_tile = layers.num_tiles;
-    layer.tiles_across = ceil_div(layer.in, UpdateTile::kN);
-    layer.aligned_dy = layer.out % mma::kChunk == 0 && aligned_to(16, layer.dy);
-    layer.aligned_x = layer.in % mma::kChunk == 0 && aligned_to(16, layer.x);
-    layers.num_tiles += ceil_div(layer.out, UpdateTile::kM) * layer.tiles_across;
-  }
-  layers.count = int(biases.size());
-  layers.batch = int(batch_of(args.in_type(kFirstOperand)));
-  return layers;
-}
-
-template <typename T, typename Update>
-class FcUpdate final : public PreparedKernel {
- public:
-  using Product = TileProduct<T, UpdateTile, Along::OUTER, Along::OUTER>;
-
-  FcUpdate(const KernelQuery& query, Update update) : update_(update) {
-    const auto kernel = fc_update_kernel<Update, T>;
-    TR_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 Product::kSharedBytes));
-    int device = 0, multiprocessors = 0, blocks = 0;
-    TR_CUDA(cudaGetDevice(&device));
-    TR_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    TR_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, UpdateTile::kThreads,
-                                                          Product::kSharedBytes));
-    TR_ASSERT(blocks > 0);
-    // The number of blocks decides only who makes which tile, and sums are by block: equal GPUs
-    // give equal bytes.
-    grid_ = int(std::min<std::int64_t>(num_tiles(query), std::int64_t(multiprocessors) * blocks));
-  }
-
-  void run(const KernelArgs& args) const override {
-    LaunchShape shape;
-    shape.grid.x = unsigned(grid_);
-    shape.block.x = UpdateTile::kThreads;
-    shape.shared_bytes = Product::kSharedBytes;
-    shape.cooperative = true;
-    const auto moment = [&](int input) {
-      return args.has_in(input) ? args.state<float>(input) : nullptr;
-    };
-    const opt::Ranges<T> ranges{args.state<float>(kWeights),
-                                nullptr,
-                                moment(kMoment1),
-                                moment(kMoment2),
-                                args.has_in(kWeightCast) ? args.state<T>(kWeightCast) : nullptr,
-                                args.in_type(kWeights).shape.num_elements()};
-    Verdicts verdicts{};
-    verdicts.sumsq = reinterpret_cast<double*>(args.workspace());
-    verdicts.bad = reinterpret_cast<int*>(verdicts.sumsq + grid_);
-    verdicts.found_inf = args.out<std::int32_t>(0);
-    verdicts.grad_sumsq = args.out<float>(1);
-    launch(args, shape, fc_update_kernel<Update, T>, layers_of<T>(args), ranges,
-           const_cast<float*>(args.in<float>(kGradients)), step_inputs(args), update_, verdicts,
-           args.attrs().flag("keep"));
-  }
-
- private:
-  static opt::StepInputs step_inputs(const KernelArgs& args) {
-    const Shape& table = args.in_type(kStepFloats).shape;
-    const auto num_segments = int(args.in_type(kSegments).shape[0] / std::int64_t(sizeof(Segment)));
-    return {args.in<Segment>(kSegments),
-            num_segments,
-            args.in<float>(kStepFloats),
-            table[0],
-            table[1],
-            args.in<std::int64_t>(kCounters),
-            args.in<float>(kLossScale),
-            nullptr,
-            nullptr,
-            args.attrs().f32("clip_norm"),
-            args.attrs().f32("clip_value")};
-  }
-
-  Update update_;
-  int grid_ = 0;
-};
-
-template <typename T>
-std::unique_ptr<PreparedKernel> prepare_typed(const KernelQuery& query) {
-  if (query.attrs.str("optimizer") == "adam") {
-    return std::make_unique<FcUpdate<T, opt::Adam>>(query, opt::adam_of(query.attrs));
-  }
-  if (query.in[kMoment1].shape.rank() > 0) {
-    return std::make_unique<FcUpdate<T, opt::Sgd<1>>>(query, opt::sgd_of<1>(query.attrs));
-  }
-  return std::make_unique<FcUpdate<T, opt::Sgd<0>>>(query, opt::sgd_of<0>(query.attrs));
-}
-
-std::unique_ptr<PreparedKernel> prepare(const KernelQuery& query, int) {
-  if (query.in[kFirstOperand].dtype == DType::FP16) return prepare_typed<__half>(query);
-  return prepare_typed<__nv_bfloat16>(query);
-}
 
 std::string refuse(const KernelQuery& query) {
-  if (num_layers(query) > kMaxLayers) return "there are more than 24 layers";
-  const DType dtype = query.in[kFirstOperand].dtype;
-  if (dtype != DType::FP16 && dtype != DType::BF16) {
-    return "operands are " + std::string(name_of(dtype)) + ", expected fp16 or bf16";
-  }
-  const std::int64_t batch = batch_of(query.in[kFirstOperand]);
-  for (std::size_t i = kFirstOperand; i < query.in.size(); ++i) {
-    if (query.in[i].dtype != dtype) return "operands are of several dtypes, expected one";
-    if (batch_of(query.in[i]) != batch) return "the layers have different numbers of rows";
-  }
-  const TensorType& cast = query.in[kWeightCast];
-  if (cast.shape.rank() > 0 && cast.dtype != dtype) return "the 16-bit copy is of another dtype";
-  if (batch > kMaxBatch) return "there are more than 1024 rows";
-  if (num_tiles(query) > kMaxTiles) return "there are more than 1600 tiles of 64 x 64 gradients";
   if (!device_has_tensor_cores()) return "the GPU is older than compute capability 8.0";
-  return "";
+  return refuse_shape(query);
 }
 
-const KernelRegistration kFcUpdate{[] {
-  KernelDef def;
-  def.op = "fc_update";
-  def.device = DeviceKind::CUDA;
-  def.name = "cuda.fc_update";
-  def.refuse = refuse;
-  def.prepare = prepare;
-  def.workspace_bytes = [](const KernelQuery& query) {
-    return num_tiles(query) * std::int64_t(sizeof(double) + sizeof(int));
-  };
-  return def;
-}()};
+const KernelRegistration kFcUpdate{kernel<MmaGradient>("cuda.fc_update.mma", refuse)};
 
 }  // namespace
-}  // namespace tr::cuda
+}  // namespace tr::cuda::fc_update

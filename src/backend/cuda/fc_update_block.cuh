@@ -5,14 +5,18 @@
 // the weights that it belongs to.
 
 #include "backend/cuda/grid_sum.cuh"
-#include "backend/cuda/mma_tile.cuh"
 #include "backend/cuda/optimizer_formulas.cuh"
+#include "backend/cuda/scalar.cuh"
 
 namespace tr::cuda {
 
 namespace opt = optimizer;
 
-using UpdateTile = TileShape<64, 64, 64, 4, 2, 1, 4>;
+/// A tile of a gradient: kM rows of dW (outputs of the layer) by kN columns.
+struct UpdateTile {
+  static constexpr int kM = 64, kN = 64, kThreads = 256;
+  static constexpr int kPitch = kN + 4;  // of the gradients in shared memory
+};
 
 constexpr int kMaxLayers = 24;
 
@@ -27,6 +31,9 @@ struct FcLayer {
   int out, in;
   int first_tile, tiles_across;
   bool aligned_dy, aligned_x;
+
+  /// Vectors of four neighbours of a row begin at multiples of their size.
+  __host__ __device__ bool wide() const { return in % 4 == 0 && weight_at % 4 == 0; }
 };
 
 template <typename T>
@@ -45,11 +52,13 @@ struct TilePlace {
   static constexpr int kRowVectors = UpdateTile::kN / kWidth;
   static constexpr int kVectors = UpdateTile::kM * kRowVectors / UpdateTile::kThreads;
 
+  int index = 0;  // of the layer
   const FcLayer<T>* layer;
   int m, n;
 
-  __device__ TilePlace(const FcLayers<T>& layers, int tile) : layer(&layers.v[0]) {
-    for (int i = 1; i < layers.count && layers.v[i].first_tile <= tile; ++i) layer = &layers.v[i];
+  __device__ TilePlace(const FcLayers<T>& layers, int tile) {
+    while (index + 1 < layers.count && layers.v[index + 1].first_tile <= tile) ++index;
+    layer = &layers.v[index];
     const int local = tile - layer->first_tile;
     m = local / layer->tiles_across * UpdateTile::kM;
     n = local % layer->tiles_across * UpdateTile::kN;
@@ -78,7 +87,7 @@ struct TilePlace {
     }
   }
   /// Whole vectors begin at multiples of their size.
-  __device__ bool wide() const { return layer->in % kWidth == 0 && layer->weight_at % kWidth == 0; }
+  __device__ bool wide() const { return layer->wide(); }
 };
 
 using Float4 = Vector<float, 4>;
@@ -93,6 +102,21 @@ __device__ inline void load(const float* from, bool wide, int count, Float4& to)
   }
 }
 
+/// Weights and moments of the elements that a thread updates.
+struct Moments {
+  Float4 weight, moment1, moment2;
+};
+
+template <typename Update, typename T>
+__device__ inline Moments load_moments(const opt::Ranges<T>& ranges, std::int64_t at, bool wide,
+                                       int count) {
+  Moments held{};
+  load(ranges.weights + at, wide, count, held.weight);
+  if (Update::kMoments > 0) load(ranges.moment1 + at, wide, count, held.moment1);
+  if (Update::kMoments > 1) load(ranges.moment2 + at, wide, count, held.moment2);
+  return held;
+}
+
 template <typename T>
 __device__ inline void store(T* to, bool wide, int count, const Vector<T, 4>& from) {
   if (wide) {
@@ -104,56 +128,80 @@ __device__ inline void store(T* to, bool wide, int count, const Vector<T, 4>& fr
   }
 }
 
-/// A tile's factors, made by one thread before the blocks meet.
+/// A tile's factors.
 template <typename Update>
 struct TileFactors {
   typename Update::Factors weight, bias;
   bool weight_frozen, bias_frozen;
 };
 
+/// How a thread shares in the sums of dy's columns: it adds up column threadIdx.x % kM of one part
+/// of every stage's samples.
+struct BiasShare {
+  static constexpr int kParts = UpdateTile::kThreads / UpdateTile::kM;
+
+  __device__ static int column() { return int(threadIdx.x) % UpdateTile::kM; }
+  /// A: where the elements of dy's tile lie; a stage holds kDepth samples.
+  template <typename A, int kDepth, typename T>
+  __device__ static float of(const T* stage) {
+    static_assert(kDepth % kParts == 0);
+    const int first = int(threadIdx.x) / UpdateTile::kM * (kDepth / kParts);
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < kDepth / kParts; ++k) sum += to_float(*A::at(stage, column(), first + k));
+    return sum;
+  }
+};
+
+/// Of a tile, in registers: asked for by ask(), there when they are used.
 template <typename Update, typename T>
+class RegisterState {
+ public:
+  __device__ void ask(const TilePlace<T>& place, const opt::Ranges<T>& ranges) {
+    const bool wide = place.wide();
+    place.each_vector([&](int v, std::int64_t at, int count) {
+      held_[v] = load_moments<Update>(ranges, at, wide, count);
+    });
+  }
+  __device__ Moments get(const TilePlace<T>&, const opt::Ranges<T>&, int v, std::int64_t, int) {
+    return held_[v];
+  }
+
+ private:
+  Moments held_[TilePlace<T>::kVectors];
+};
+
+/// Gradient makes a tile: start() asks for its first operands, run() leaves it in made(), rows of
+/// UpdateTile::kPitch, and returns the thread's share of the bias' gradient. State brings weights
+/// and moments.
+template <typename Update, typename T, typename Gradient, typename State>
 class UpdateBlock {
  public:
   using Place = TilePlace<T>;
 
-  /// `shared`: the product's stages, where the gradients lie afterwards.
   __device__ UpdateBlock(const FcLayers<T>& layers, const opt::Ranges<T>& ranges, float* gradients,
-                         void* shared)
+                         Gradient& gradient, State& state)
       : layers_(layers),
         ranges_(ranges),
         gradients_(gradients),
-        stages_(static_cast<T*>(shared)),
-        made_(static_cast<float*>(shared)) {}
+        gradient_(gradient),
+        state_(state),
+        made_(gradient.made()) {}
 
-  /// Gradients of a tile into shared memory; returns through `bad` and `sumsq` what they are like.
-  __device__ void make(int tile, bool& bad, float& sumsq) {
+  /// Asks for the first operands of the tile that is made next.
+  __device__ void start(int tile) {
     const Place place(layers_, tile);
-    const FcLayer<T>& layer = *place.layer;
-    TileProduct<T, UpdateTile, Along::OUTER, Along::OUTER> product;
-    product.a = {layer.dy, layer.out};
-    product.b = {layer.x, layer.in};
-    product.num_m = layer.out;
-    product.num_n = layer.in;
-    product.num_k = layers_.batch;
-    product.aligned_a = layer.aligned_dy;
-    product.aligned_b = layer.aligned_x;
-    bias_part_ = 0;
-    using A = typename decltype(product)::A;
-    // A column of dy is summed by kBiasParts threads, each over a part of every stage.
+    gradient_.start(layers_, *place.layer, place.m, place.n);
+  }
+
+  /// Gradients of a tile into shared memory; adds their squares, whose sum is finite if and only if
+  /// all of them are.
+  __device__ void make(int tile, double& sumsq) {
+    const Place place(layers_, tile);
     const bool sums_bias = place.has_bias();
-    product.run(stages_, place.m, place.n, [&](const T* stage, int) {
-      if (!sums_bias) return;
-      constexpr int kDepth = UpdateTile::kDepth / kBiasParts;
-      const T* column = A::at(stage, int(threadIdx.x) % UpdateTile::kM,
-                              int(threadIdx.x) / UpdateTile::kM * kDepth);
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) bias_part_ += to_float(column[k * A::kPitch]);
-    });
-    if (sums_bias) bias_sum_ = sum_of_parts();
-    const auto judge = [&](float gradient) {
-      bad = bad || !isfinite(gradient);
-      sumsq += gradient * gradient;
-    };
+    const float part = gradient_.run(layers_, *place.layer, place.m, place.n, sums_bias);
+    if (sums_bias) bias_sum_ = sum_of_parts(part);
+    const auto judge = [&](float gradient) { sumsq += double(gradient) * double(gradient); };
     place.each_vector([&](int v, std::int64_t, int count) {
       const Float4 gradient = made(v);
 #pragma unroll
@@ -183,15 +231,10 @@ class UpdateBlock {
     if (place.bias_element(at)) bias_sum_ = gradients_[at];
   }
 
-  /// Weights and moments of the tile, early: they do not depend on the verdict.
+  /// Asks for the tile's weights and moments: they do not depend on the verdict.
   __device__ void prefetch(int tile) {
     const Place place(layers_, tile);
-    const bool wide = place.wide();
-    place.each_vector([&](int v, std::int64_t at, int count) {
-      load(ranges_.weights + at, wide, count, weight_[v]);
-      if (Update::kMoments > 0) load(ranges_.moment1 + at, wide, count, moment1_[v]);
-      if (Update::kMoments > 1) load(ranges_.moment2 + at, wide, count, moment2_[v]);
-    });
+    state_.ask(place, ranges_);
     std::int64_t at;
     if (!place.bias_element(at)) return;
     bias_weight_ = ranges_.weights[at];
@@ -206,16 +249,17 @@ class UpdateBlock {
     if (!factors.weight_frozen) {
       place.each_vector([&](int v, std::int64_t at, int count) {
         const Float4 gradient = made(v);
+        Moments held = state_.get(place, ranges_, v, at, count);
         Vector<T, 4> narrow;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          update(factors.weight, scale(gradient.v[i]), weight_[v].v[i], moment1_[v].v[i],
-                 moment2_[v].v[i]);
-          narrow.v[i] = from_float<T>(weight_[v].v[i]);
+          update(factors.weight, scale(gradient.v[i]), held.weight.v[i], held.moment1.v[i],
+                 held.moment2.v[i]);
+          narrow.v[i] = from_float<T>(held.weight.v[i]);
         }
-        store(ranges_.weights + at, wide, count, weight_[v]);
-        if (Update::kMoments > 0) store(ranges_.moment1 + at, wide, count, moment1_[v]);
-        if (Update::kMoments > 1) store(ranges_.moment2 + at, wide, count, moment2_[v]);
+        store(ranges_.weights + at, wide, count, held.weight);
+        if (Update::kMoments > 0) store(ranges_.moment1 + at, wide, count, held.moment1);
+        if (Update::kMoments > 1) store(ranges_.moment2 + at, wide, count, held.moment2);
         if (ranges_.weight_cast != nullptr) store(ranges_.weight_cast + at, wide, count, narrow);
       });
     }
@@ -229,18 +273,15 @@ class UpdateBlock {
   }
 
  private:
-  static constexpr int kBiasParts = UpdateTile::kThreads / UpdateTile::kM;
-  static_assert(UpdateTile::kDepth % kBiasParts == 0);
-
   /// Of the thread's column, in the parts' order; behind the gradients in shared memory.
-  __device__ float sum_of_parts() const {
+  __device__ float sum_of_parts(float part) const {
     float* parts = made_ + UpdateTile::kM * UpdateTile::kPitch;
-    parts[threadIdx.x] = bias_part_;
+    parts[threadIdx.x] = part;
     __syncthreads();
     float sum = 0;
 #pragma unroll
-    for (int part = 0; part < kBiasParts; ++part) {
-      sum += parts[part * UpdateTile::kM + int(threadIdx.x) % UpdateTile::kM];
+    for (int i = 0; i < BiasShare::kParts; ++i) {
+      sum += parts[i * UpdateTile::kM + BiasShare::column()];
     }
     return sum;
   }
@@ -254,10 +295,10 @@ class UpdateBlock {
   const FcLayers<T>& layers_;
   const opt::Ranges<T>& ranges_;
   float* gradients_;
-  T* stages_;
-  float* made_;  // over the stages
-  Float4 weight_[Place::kVectors], moment1_[Place::kVectors], moment2_[Place::kVectors];
-  float bias_part_ = 0, bias_sum_ = 0, bias_weight_ = 0, bias_moment1_ = 0, bias_moment2_ = 0;
+  Gradient& gradient_;
+  State& state_;
+  float* made_;
+  float bias_sum_ = 0, bias_weight_ = 0, bias_moment1_ = 0, bias_moment2_ = 0;
 };
 
 }  // namespace tr::cuda

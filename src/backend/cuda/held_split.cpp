@@ -57,8 +57,7 @@ GraphExec HeldSplit::captured(const StepSource& step, int count) const {
       }
       return before;
     };
-    const std::vector<GraphCapture::Tail> tails =
-        graph.add(nodes, after, [&](int node) { step.prepared->run(node, node + 1); });
+    const std::vector<GraphCapture::Tail> tails = graph.add(*step.prepared, after);
     if (k + 1 == count) break;
     // The zone of the next batch was read by the predecessor.
     GraphCapture::Tail free = fed;

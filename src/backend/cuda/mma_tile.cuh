@@ -27,8 +27,9 @@ struct Operand {
 namespace mma {
 
 /// One operand's tile in shared memory, stored as it lies in global memory.
-template <typename T, Along kAlong, int kOuter, int kDepth, int kThreads>
+template <typename T, Along kAlong_, int kOuter, int kDepth, int kThreads>
 struct SharedTile {
+  static constexpr Along kAlong = kAlong_;
   static constexpr int kLines = kAlong == Along::K ? kOuter : kDepth;
   static constexpr int kLength = kAlong == Along::K ? kDepth : kOuter;
   static constexpr int kPitch = kLength + kPadding;
@@ -119,24 +120,123 @@ struct TileShape {
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kDepth % (16 * kWarpsK) == 0);
 };
 
+/// What the warps of a block do with a stage: A and B say where an operand's elements lie in shared
+/// memory. Whoever loads them, a tile's sums have the same bytes.
+template <typename T, typename Shape, typename A, typename B>
+struct TileMath {
+  using Sums = float[Shape::kRows][Shape::kColumns][4];
+  /// Shared memory that the sums take.
+  static constexpr int kSumBytes = Shape::kWarpsK * Shape::kM * Shape::kPitch * int(sizeof(float));
+
+  /// Leaves the block's sums in shared memory, for sum() to read. mma's element e of tile (i, j) is
+  /// row i * 16 + lane / 4 + (e / 2) * 8, column j * 8 + lane % 4 * 2 + e % 2 of the warp's part.
+  __device__ static void leave(const Sums& sums, float* to) {
+    const WarpPlace warp;
+    const int lane = int(threadIdx.x) % 32;
+    to += (warp.group * Shape::kM + warp.m + lane / 4) * Shape::kPitch + warp.n + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Shape::kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < Shape::kColumns; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+          *reinterpret_cast<Vector<float, 2>*>(to + (i * 16 + e * 4) * Shape::kPitch +
+                                               j * 8) = {{sums[i][j][e], sums[i][j][e + 1]}};
+        }
+      }
+    }
+  }
+
+  /// Four neighbours of the tile's sums from (row, column) on; column is a multiple of 4. The
+  /// groups' parts are added in their order.
+  __device__ static Vector<float, 4> sum(const void* shared, int row, int column) {
+    const float* at = static_cast<const float*>(shared) + row * Shape::kPitch + column;
+    auto sum = *reinterpret_cast<const Vector<float, 4>*>(at);
+#pragma unroll
+    for (int group = 1; group < Shape::kWarpsK; ++group) {
+      const auto part =
+          *reinterpret_cast<const Vector<float, 4>*>(at + group * Shape::kM * Shape::kPitch);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum.v[i] += part.v[i];
+    }
+    return sum;
+  }
+
+  /// The parts of a warp, 16 of k at a time. ldmatrix hands each thread what mma wants of it: lanes
+  /// 8i .. 8i + 7 give the rows of the i-th of four 8x8 matrices.
+  __device__ static void multiply(const T* tile_a, const T* tile_b, Sums& sums) {
+    const WarpPlace warp;
+    const int lane = int(threadIdx.x) % 32, r = lane % 8, matrix = lane / 8;
+#pragma unroll
+    for (int part = 0; part < Shape::kDepth / (16 * Shape::kWarpsK); ++part) {
+      const int k = (part * Shape::kWarpsK + warp.group) * 16;
+      std::uint32_t fa[Shape::kRows][4], fb[Shape::kColumns / 2][4];
+#pragma unroll
+      for (int i = 0; i < Shape::kRows; ++i) {
+        const int row = warp.m + i * 16;
+        // Matrices: (m, k), (m + 8, k), (m, k + 8), (m + 8, k + 8).
+        if constexpr (A::kAlong == Along::K) {
+          mma::load_matrices<false>(fa[i],
+                                    A::at(tile_a, row + matrix % 2 * 8 + r, k + matrix / 2 * 8));
+        } else {
+          mma::load_matrices<true>(fa[i],
+                                   A::at(tile_a, row + matrix % 2 * 8, k + matrix / 2 * 8 + r));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < Shape::kColumns / 2; ++j) {
+        const int column = warp.n + j * 16;
+        // Matrices: (n, k), (n, k + 8), (n + 8, k), (n + 8, k + 8).
+        if constexpr (B::kAlong == Along::K) {
+          mma::load_matrices<false>(fb[j],
+                                    B::at(tile_b, column + matrix / 2 * 8 + r, k + matrix % 2 * 8));
+        } else {
+          mma::load_matrices<true>(fb[j],
+                                   B::at(tile_b, column + matrix / 2 * 8, k + matrix % 2 * 8 + r));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < Shape::kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < Shape::kColumns; ++j) {
+          mma::multiply(sums[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1], T{});
+        }
+      }
+    }
+  }
+
+ private:
+  struct WarpPlace {
+    int m, n, group;
+    __device__ WarpPlace() {
+      const int warp = int(threadIdx.x) / 32;
+      n = warp % Shape::kWarpsN * Shape::kWarpN;
+      m = warp / Shape::kWarpsN % Shape::kWarpsM * Shape::kWarpM;
+      group = warp / (Shape::kWarpsN * Shape::kWarpsM);
+    }
+  };
+};
+
 template <typename T, typename Shape, Along kAlongA, Along kAlongB>
 struct TileProduct {
   using A = mma::SharedTile<T, kAlongA, Shape::kM, Shape::kDepth, Shape::kThreads>;
   using B = mma::SharedTile<T, kAlongB, Shape::kN, Shape::kDepth, Shape::kThreads>;
+  using Math = TileMath<T, Shape, A, B>;
   using LoaderA = mma::TileLoader<T, A, kAlongA, Shape::kThreads>;
   using LoaderB = mma::TileLoader<T, B, kAlongB, Shape::kThreads>;
   static constexpr int kStageElements = A::kElements + B::kElements;
-  static constexpr int kSharedBytes = Shape::kStages * kStageElements * int(sizeof(T));
+  static constexpr int kStageBytes = kStageElements * int(sizeof(T));
+  static constexpr int kSharedBytes = Shape::kStages * kStageBytes > Math::kSumBytes
+                                          ? Shape::kStages* kStageBytes
+                                          : Math::kSumBytes;
 
   Operand<T> a, b;
   int num_m, num_n, num_k;
   bool aligned_a, aligned_b;
 
-  static_assert(Shape::kWarpsK * Shape::kM * Shape::kPitch * int(sizeof(float)) <= kSharedBytes);
-
-  /// The tile whose first element is (m, n): leaves its sums in the stages' memory, for sum() to
-  /// read, when all threads are through. `each_stage(A's tile, valid k)` sees the loaded parts of A
-  /// one after the other.
+  /// The tile whose first element is (m, n): leaves its sums in the stages' memory, for Math::sum()
+  /// to read, when all threads are through. `each_stage(A's tile, valid k)` sees the loaded parts
+  /// of A one after the other.
   template <typename EachStage>
   __device__ void run(T* shared, int m, int n, EachStage each_stage) const {
     float sums[Shape::kRows][Shape::kColumns][4] = {};
@@ -159,102 +259,12 @@ struct TileProduct {
       mma::commit_copies();
       const T* stage = shared + step % Shape::kStages * kStageElements;
       each_stage(stage, min(Shape::kDepth, num_k - step * Shape::kDepth));
-      multiply(stage, sums);
+      Math::multiply(stage, stage + A::kElements, sums);
     }
     mma::wait_for_copies<0>();
     __syncthreads();
-    leave(sums, reinterpret_cast<float*>(shared));
+    Math::leave(sums, reinterpret_cast<float*>(shared));
     __syncthreads();
-  }
-
-  /// Four neighbours of the tile's sums from (row, column) on; column is a multiple of 4. The
-  /// groups' parts are added in their order.
-  __device__ static Vector<float, 4> sum(const T* shared, int row, int column) {
-    const float* at = reinterpret_cast<const float*>(shared) + row * Shape::kPitch + column;
-    auto sum = *reinterpret_cast<const Vector<float, 4>*>(at);
-#pragma unroll
-    for (int group = 1; group < Shape::kWarpsK; ++group) {
-      const auto part =
-          *reinterpret_cast<const Vector<float, 4>*>(at + group * Shape::kM * Shape::kPitch);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum.v[i] += part.v[i];
-    }
-    return sum;
-  }
-
- private:
-  struct WarpPlace {
-    int m, n, group;
-    __device__ WarpPlace() {
-      const int warp = int(threadIdx.x) / 32;
-      n = warp % Shape::kWarpsN * Shape::kWarpN;
-      m = warp / Shape::kWarpsN % Shape::kWarpsM * Shape::kWarpM;
-      group = warp / (Shape::kWarpsN * Shape::kWarpsM);
-    }
-  };
-
-  /// mma's element e of tile (i, j) is row i * 16 + lane / 4 + (e / 2) * 8, column j * 8 + lane % 4
-  /// * 2
-  /// + e % 2 of the warp's part.
-  __device__ static void leave(const float (&sums)[Shape::kRows][Shape::kColumns][4], float* to) {
-    const WarpPlace warp;
-    const int lane = int(threadIdx.x) % 32;
-    to += (warp.group * Shape::kM + warp.m + lane / 4) * Shape::kPitch + warp.n + lane % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < Shape::kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < Shape::kColumns; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-          *reinterpret_cast<Vector<float, 2>*>(to + (i * 16 + e * 4) * Shape::kPitch +
-                                               j * 8) = {{sums[i][j][e], sums[i][j][e + 1]}};
-        }
-      }
-    }
-  }
-
-  /// The parts of a warp, 16 of k at a time. ldmatrix hands each thread what mma wants of it: lanes
-  /// 8i .. 8i + 7 give the rows of the i-th of four 8x8 matrices.
-  __device__ static void multiply(const T* stage, float (&sums)[Shape::kRows][Shape::kColumns][4]) {
-    const WarpPlace warp;
-    const int lane = int(threadIdx.x) % 32, r = lane % 8, matrix = lane / 8;
-    const T* tile_b = stage + A::kElements;
-#pragma unroll
-    for (int part = 0; part < Shape::kDepth / (16 * Shape::kWarpsK); ++part) {
-      const int k = (part * Shape::kWarpsK + warp.group) * 16;
-      std::uint32_t fa[Shape::kRows][4], fb[Shape::kColumns / 2][4];
-#pragma unroll
-      for (int i = 0; i < Shape::kRows; ++i) {
-        const int row = warp.m + i * 16;
-        // Matrices: (m, k), (m + 8, k), (m, k + 8), (m + 8, k + 8).
-        if constexpr (kAlongA == Along::K) {
-          mma::load_matrices<false>(fa[i],
-                                    A::at(stage, row + matrix % 2 * 8 + r, k + matrix / 2 * 8));
-        } else {
-          mma::load_matrices<true>(fa[i],
-                                   A::at(stage, row + matrix % 2 * 8, k + matrix / 2 * 8 + r));
-        }
-      }
-#pragma unroll
-      for (int j = 0; j < Shape::kColumns / 2; ++j) {
-        const int column = warp.n + j * 16;
-        // Matrices: (n, k), (n, k + 8), (n + 8, k), (n + 8, k + 8).
-        if constexpr (kAlongB == Along::K) {
-          mma::load_matrices<false>(fb[j],
-                                    B::at(tile_b, column + matrix / 2 * 8 + r, k + matrix % 2 * 8));
-        } else {
-          mma::load_matrices<true>(fb[j],
-                                   B::at(tile_b, column + matrix / 2 * 8, k + matrix % 2 * 8 + r));
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < Shape::kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < Shape::kColumns; ++j) {
-          mma::multiply(sums[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1], T{});
-        }
-      }
-    }
   }
 };
 

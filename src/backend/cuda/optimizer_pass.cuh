@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One pass over whole ranges by the segment table: what sgd and adam share. Blocks walk over tiles
-// of the range; a tile's loads are issued before anything is known about the step, so that the
-// look-ups (step row, loss scale, segment) cost no time of their own.
+// One pass over whole ranges by the segment table: what sgd and adam share. A block takes one tile
+// of the range (a grid that stays and walks over tiles reached 82 to 93 % of a copy's bandwidth
+// where this reaches 95 to 98 %); its loads are issued before anything is known about the step, so
+// that the look-ups (step row, loss scale, segment) cost no time of their own.
 
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/launch.h"
@@ -94,7 +95,7 @@ __device__ inline void update_vector(const Ranges<T>& ranges, std::int64_t i, in
 /// segment), and operator() for one element; kMoments says which of m1, m2 it uses.
 template <typename Update, int kVectors, typename T>
 __global__ __launch_bounds__(kThreads) void update_kernel(Ranges<T> ranges, StepInputs step,
-                                                          Update update, std::int64_t num_tiles) {
+                                                          Update update) {
   __shared__ GradientScale shared_scale;
   __shared__ typename Update::Shared shared;
   Tile<kVectors, Update::kMoments> held;
@@ -108,37 +109,23 @@ __global__ __launch_bounds__(kThreads) void update_kernel(Ranges<T> ranges, Step
   const GradientScale scale = shared_scale;
 
   OwnedRun<typename Update::Factors> run;
-  for (std::int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
-    if (tile != blockIdx.x) load_tile<Update, kVectors>(ranges, tile, held);
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const std::int64_t first = element_of<kVectors>(tile, v);
-      if (first >= ranges.count) break;
-      if (first >= run.end) run = run_at(step, row, shared, update, first);
-      const std::int64_t last = first + kWidth < ranges.count ? first + kWidth : ranges.count;
-      if (last == first + kWidth && last <= run.end) {
-        if (!run.frozen) {
-          update_vector<Update, kVectors>(ranges, first, v, held, update, scale, run.factors);
-        }
-        continue;
+  for (int v = 0; v < kVectors; ++v) {
+    const std::int64_t first = element_of<kVectors>(blockIdx.x, v);
+    if (first >= ranges.count) break;
+    if (first >= run.end) run = run_at(step, row, shared, update, first);
+    const std::int64_t last = first + kWidth < ranges.count ? first + kWidth : ranges.count;
+    if (last == first + kWidth && last <= run.end) {
+      if (!run.frozen) {
+        update_vector<Update, kVectors>(ranges, first, v, held, update, scale, run.factors);
       }
-      for (std::int64_t i = first; i < last; ++i) {  // a vector over a border
-        if (i >= run.end) run = run_at(step, row, shared, update, i);
-        if (!run.frozen) update_element(ranges, i, update, scale, run.factors);
-      }
+      continue;
+    }
+    for (std::int64_t i = first; i < last; ++i) {  // a vector over a border
+      if (i >= run.end) run = run_at(step, row, shared, update, i);
+      if (!run.frozen) update_element(ranges, i, update, scale, run.factors);
     }
   }
-}
-
-/// Blocks of `kernel` that the current device holds at once; each walks over its tiles, so that the
-/// step's look-ups are made once for many of them.
-template <typename... Params>
-std::int64_t resident_blocks(void (*kernel)(Params...)) {
-  int device = 0, multiprocessors = 0, blocks = 0;
-  TR_CUDA(cudaGetDevice(&device));
-  TR_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  TR_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kThreads, 0));
-  return std::int64_t(multiprocessors) * std::max(blocks, 1);
 }
 
 inline StepInputs step_inputs(const KernelArgs& args) {
@@ -159,8 +146,7 @@ inline StepInputs step_inputs(const KernelArgs& args) {
 template <typename Update, typename T>
 void launch_typed(const KernelArgs& args, int num_moment_inputs, T* weight_cast,
                   const Update& update) {
-  // At least 8 vectors of 16 bytes in flight a thread.
-  constexpr int kVectors = Update::kMoments > 1 ? 2 : 4;
+  constexpr int kVectors = 2;
   const auto moment = [&](int index) {
     return index < num_moment_inputs && args.has_in(kFirstMoment + index)
                ? args.state<float>(kFirstMoment + index)
@@ -175,11 +161,10 @@ void launch_typed(const KernelArgs& args, int num_moment_inputs, T* weight_cast,
                          count};
   const std::int64_t tiles = ceil_div<std::int64_t>(count, kVectors * kThreads * kWidth);
   if (tiles == 0) return;
-  const auto kernel = update_kernel<Update, kVectors, T>;
   LaunchShape shape;
-  shape.grid.x = unsigned(std::min(tiles, resident_blocks(kernel)));
+  shape.grid.x = unsigned(tiles);
   shape.block.x = kThreads;
-  launch(args, shape, kernel, ranges, step_inputs(args), update, tiles);
+  launch(args, shape, update_kernel<Update, kVectors, T>, ranges, step_inputs(args), update);
 }
 
 /// One launch for all elements of all segments that are not frozen; nothing at all if the step
