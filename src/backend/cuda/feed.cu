@@ -30,10 +30,16 @@ struct SampleState {
 
 static_assert(sizeof(pixel::Program) % sizeof(std::uint32_t) == 0);
 
-/// Places in a block's shared memory.
+/// Places in a block's shared memory. `direct`: a program of one stage reads its image where the
+/// split keeps it, so that images of any size can be fed.
 struct SharedLayout {
   std::int32_t table = 0, image = 0, image_bytes = 0, num_bytes = 0;
+  bool direct = false;
 };
+
+/// Largest images that go through shared memory where one stage could read them directly: pixels
+/// that a rotation or a scaling gathers come faster from there.
+constexpr std::int32_t kLargestStaged = 16 * 1024;
 
 __host__ __device__ constexpr std::int32_t rounded_up(std::int32_t bytes) {
   return (bytes + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
@@ -44,6 +50,12 @@ SharedLayout layout_of(const pixel::Program* program) {
   layout.table = layout.image = layout.num_bytes = rounded_up(std::int32_t(sizeof(SampleState)));
   if (program == nullptr) return layout;
   layout.image += rounded_up(256 * program->channels * std::int32_t(size_of(program->dtype)));
+  layout.direct = program->largest_bytes > kLargestStaged &&
+                  pixel::stage_at(*program, 0).end == program->num_steps;
+  if (layout.direct) {
+    layout.num_bytes = layout.image;
+    return layout;
+  }
   layout.image_bytes = rounded_up(program->largest_bytes);
   layout.num_bytes = layout.image + 2 * layout.image_bytes;
   return layout;
@@ -124,16 +136,16 @@ __device__ void for_each_value(const pixel::Extent& extent, std::int32_t channel
   }
 }
 
-/// All stages of the program, from the first image of shared memory to `out`.
+/// All stages of the program, from `source` to `out`.
 template <typename T>
 __device__ void make_image(const SampleState& state, const SharedLayout& layout,
-                           unsigned char* memory, T* out) {
+                           unsigned char* memory, const std::uint8_t* source, T* out) {
   const pixel::Program& program = state.program;
   const pixel::EraseRect rect = state.erased;
   const T* table = reinterpret_cast<const T*>(memory + layout.table);
   std::uint8_t* const images = memory + layout.image;
   const std::int32_t channels = program.channels, num_steps = program.num_steps;
-  pixel::ImageView image{images, program.in, channels};
+  pixel::ImageView image{source, program.in, channels};
   int first = 0, turn = 1;
   for (;;) {
     const pixel::StageSteps steps = pixel::stage_at(program, first);
@@ -178,10 +190,13 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
   __syncthreads();
   const std::int64_t sample = state.sample;
   if (sample < 0) return;
+  const std::uint8_t* image = memory + layout.image;
   for (int i = 0; i < source.num_fields; ++i) {
     const FeedSource::Field& field = source.fields[i];
     const std::byte* from = field.data + sample * field.stride;
-    if (i == source.image_field) {
+    if (i == source.image_field && layout.direct) {
+      image = reinterpret_cast<const std::uint8_t*>(from);
+    } else if (i == source.image_field) {
       copy_words<uint4>(memory + layout.image, from, field.stride / kImageAlignment,
                         int(threadIdx.x), int(blockDim.x));
     } else if (target.fields[i] != nullptr) {
@@ -193,7 +208,8 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
   draw_all(source, state);
   __syncthreads();
   T* out = static_cast<T*>(target.fields[source.image_field]);
-  make_image(state, layout, memory, out + std::int64_t(blockIdx.x) * state.program.out_elements());
+  make_image(state, layout, memory, image,
+             out + std::int64_t(blockIdx.x) * state.program.out_elements());
 }
 
 __global__ void advance_kernel(std::int64_t* base, int k) { *base += k; }
@@ -216,6 +232,7 @@ int shared_memory_limit() {
 }  // namespace
 
 std::string refuse_feed(const pixel::Program& program) {
+  if (layout_of(&program).direct) return "";
   const std::int64_t limit = shared_memory_limit();
   // In 64 bits: the largest images would not fit the layout's numbers.
   const std::int64_t bytes =

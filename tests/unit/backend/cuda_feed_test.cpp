@@ -292,6 +292,18 @@ TEST_F(CudaFeedTest, OddSizesAndEveryStepEqualTheLoaders) {
   }
 }
 
+TEST_F(CudaFeedTest, LargeImagesAreReadWhereTheyLie) {
+  const TransformChain chains[] = {{}, {Pad(3), RandomCrop(90)}, {RandomRotation(20.0f)}};
+  for (const TransformChain& chain : chains) {
+    data::LoaderConfig config =
+        config_of(random_set(13, {130, 117, 3}), random_set(5, {130, 117, 3}), chain, 4);
+    for (const DType dtype : {DType::FP32, DType::FP16}) {
+      config.image_dtype = dtype;
+      expect_equal_epochs(stream_, config, 1);
+    }
+  }
+}
+
 TEST_F(CudaFeedTest, FloatImagesAreCopied) {
   for (const DType dtype : kTypes) {
     const auto set = make_tensor_dataset({{"image", Tensor::uniform({61, 3, 5, 1}, -1, 1, 1)},
@@ -350,7 +362,9 @@ TEST_F(CudaFeedTest, PlacesBehindTheSetStayAsTheyAre) {
 
 TEST_F(CudaFeedTest, RefusesWhatItCannotHold) {
   std::vector<std::byte> bytes(400 * 400 * 3);
-  const pixel::Program large = data::program_of({}, {400, 400, 3}, DType::FP32);
+  // A rotation behind another: the image between them has to lie in shared memory.
+  const pixel::Program large = data::program_of({RandomRotation(20.0f), RandomScale(0.8f, 1.2f)},
+                                                {400, 400, 3}, DType::FP32);
   EXPECT_TRUE(throws<Unsupported>(
       [&] {
         DeviceSplit({.num_samples = 1,
