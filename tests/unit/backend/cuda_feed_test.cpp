@@ -293,7 +293,8 @@ TEST_F(CudaFeedTest, OddSizesAndEveryStepEqualTheLoaders) {
 }
 
 TEST_F(CudaFeedTest, LargeImagesAreReadWhereTheyLie) {
-  const TransformChain chains[] = {{}, {Pad(3), RandomCrop(90)}, {RandomRotation(20.0f)}};
+  const TransformChain chains[] = {
+      {}, {.transforms = {Pad(3), RandomCrop(90)}}, {.transforms = {RandomRotation(20.0f)}}};
   for (const TransformChain& chain : chains) {
     data::LoaderConfig config =
         config_of(random_set(13, {130, 117, 3}), random_set(5, {130, 117, 3}), chain, 4);
@@ -363,8 +364,8 @@ TEST_F(CudaFeedTest, PlacesBehindTheSetStayAsTheyAre) {
 TEST_F(CudaFeedTest, RefusesWhatItCannotHold) {
   std::vector<std::byte> bytes(400 * 400 * 3);
   // A rotation behind another: the image between them has to lie in shared memory.
-  const pixel::Program large = data::program_of({RandomRotation(20.0f), RandomScale(0.8f, 1.2f)},
-                                                {400, 400, 3}, DType::FP32);
+  const TransformChain two_stages{.transforms = {RandomRotation(20.0f), RandomScale(0.8f, 1.2f)}};
+  const pixel::Program large = data::program_of(two_stages, {400, 400, 3}, DType::FP32);
   EXPECT_TRUE(throws<Unsupported>(
       [&] {
         DeviceSplit({.num_samples = 1,
