@@ -25,6 +25,8 @@ struct KernelLicence {
   /// Kernels whose name ends in "_tf32" are candidates: they multiply fp32 operands cut to TF32's
   /// 10 bits of mantissa.
   bool tf32 = false;
+  /// Kernels that may give other bytes for equal operands are candidates (KernelDef::repeatable).
+  bool unrepeatable = false;
   /// The fused update, which leaves the gradients unwritten, is not offered.
   bool keep_gradients = false;
 };

@@ -59,6 +59,9 @@ class RegistryOracle final : public KernelOracle {
   std::vector<const KernelDef*> allowed_kernels(const std::string& op) const {
     std::vector<const KernelDef*> kernels = kernels_of(op, device_);
     if (licence_.keep_gradients && op == kFusedUpdate) kernels.clear();
+    if (!licence_.unrepeatable) {
+      std::erase_if(kernels, [](const KernelDef* k) { return !k->repeatable; });
+    }
     if (!licence_.tf32)
       std::erase_if(kernels, [](const KernelDef* k) { return k->name.ends_with("_tf32"); });
     return kernels;
@@ -66,8 +69,9 @@ class RegistryOracle final : public KernelOracle {
 
   /// With another licence other kernels were compared.
   std::string key_of(const std::string& op, const KernelQuery& query) const {
-    return fmt::format("{}{} {} {} {} -> {}", device_, licence_.tf32 ? " tf32" : "", op,
-                       query.attrs.text(), types_text(query.in), types_text(query.out));
+    return fmt::format("{}{}{} {} {} {} -> {}", device_, licence_.tf32 ? " tf32" : "",
+                       licence_.unrepeatable ? " unrepeatable" : "", op, query.attrs.text(),
+                       types_text(query.in), types_text(query.out));
   }
 
   /// The table's kernel, if it still exists and still takes the node; a stale entry is logged.

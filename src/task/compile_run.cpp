@@ -218,9 +218,10 @@ CompiledRun compile_run(const RunRequest& request) {
   // What was chosen is what the run was made with: a resume may name it.
   if (run.device.kind == DeviceKind::CPU) run.config.global.use_cpu();
   const bool tf32 = run.config.global.values().tf32 && run.device.kind == DeviceKind::CUDA;
-  const auto oracle =
-      make_kernel_oracle(run.device.kind, run.tuning,
-                         {.tf32 = tf32, .keep_gradients = run.config.train.keep_gradients});
+  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning,
+                                         {.tf32 = tf32,
+                                          .unrepeatable = !run.config.global.values().deterministic,
+                                          .keep_gradients = run.config.train.keep_gradients});
   const Fields declared = declared_fields(run.config);
   if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
 

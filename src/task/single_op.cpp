@@ -76,7 +76,8 @@ class OneGraph {
 
   void execute() {
     TuningTable tuning;
-    const auto oracle = make_kernel_oracle(device_.kind, tuning);
+    // An op alone is looked at, not repeated: every kernel may show what it can.
+    const auto oracle = make_kernel_oracle(device_.kind, tuning, {.unrepeatable = true});
     compiled_ = assemble({&graph_, 1}, *oracle);
     executor_ = make_executor(device_.kind, compiled_, {.num_threads = device_.num_threads});
     for (const auto& [id, tensor] : given_) {

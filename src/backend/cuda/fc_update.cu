@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fc_update with tiles made by mma_tile.cuh, for every GPU with tensor cores.
-#include "backend/cuda/fc_update_kernel.cuh"
+#include "backend/cuda/fc_update_node.cuh"
 #include "backend/cuda/mma_tile.cuh"
 
 namespace tr::cuda::fc_update {

@@ -2,7 +2,7 @@
 // fc_update with tiles made by warp groups, for compute capability 9.0: the tensor copy engine
 // brings dy and x, and before the former kernel of the step has ended weights and moments; two
 // groups multiply 32 columns of the tile each.
-#include "backend/cuda/fc_update_kernel.cuh"
+#include "backend/cuda/fc_update_node.cuh"
 #include "backend/cuda/tensor_map.h"
 #include "backend/cuda/wgmma.cuh"
 

@@ -26,7 +26,8 @@ OpDef unary_op(const std::string& name) {
 }
 
 // Ops of our own: with two kernels, best first, and with one that needs a licence.
-const OpRegistration kOp{unary_op("backend_test_op")}, kTf32Op{unary_op("backend_tf32_test_op")};
+const OpRegistration kOp{unary_op("backend_test_op")}, kTf32Op{unary_op("backend_tf32_test_op")},
+    kLooseOp{unary_op("backend_loose_test_op")};
 
 KernelDef kernel(const std::string& name, const std::string& refusal) {
   KernelDef def;
@@ -50,6 +51,14 @@ KernelDef tf32_kernel(const std::string& name) {
   return def;
 }
 const KernelRegistration kExact{tf32_kernel("cpu.backend_tf32_test_op.exact"), 1};
+const KernelRegistration kLoose{[] {
+  KernelDef def;
+  def.op = "backend_loose_test_op";
+  def.name = "cpu.backend_loose_test_op";
+  def.launch = no_work;
+  def.repeatable = false;
+  return def;
+}()};
 const KernelRegistration kCut{tf32_kernel("cpu.backend_tf32_test_op.exact_tf32"), 2};
 
 const std::vector<TensorType> kFloat = {{Shape{4, 5}, DType::FP32}};
@@ -100,6 +109,17 @@ TEST(KernelOracleTest, Tf32NeedsALicence) {
   EXPECT_EQ(chosen(false), exact);
   EXPECT_EQ(chosen(true), exact + "_tf32") << "a choice stored without the licence does not bind";
   EXPECT_EQ(chosen(false), exact);
+}
+
+TEST(KernelOracleTest, UnrepeatableKernelsNeedALicence) {
+  TuningTable tuning;
+  const auto strict = make_kernel_oracle(DeviceKind::CPU, tuning);
+  const auto loose = make_kernel_oracle(DeviceKind::CPU, tuning, {.unrepeatable = true});
+  EXPECT_FALSE(strict->knows("backend_loose_test_op"));
+  EXPECT_FALSE(strict->fuses("backend_loose_test_op", {}, kFloat));
+  EXPECT_TRUE(loose->fuses("backend_loose_test_op", {}, kFloat));
+  EXPECT_EQ(loose->choose("backend_loose_test_op", {}, kFloat, kFloat).kernel,
+            "cpu.backend_loose_test_op");
 }
 
 TEST(KernelOracleTest, StaleEntryIsLoggedAndReplaced) {

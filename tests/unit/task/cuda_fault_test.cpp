@@ -82,10 +82,11 @@ class CudaFault : public test::DeviceTest<DeviceKind::CUDA> {
 
 TEST_F(CudaFault, AnIllegalAddressIsPutDownToItsStepAndNode) {
   for (const char* place : {"device", "host"}) {
-    EXPECT_EXIT(train_into_the_fault(place, "true"), testing::ExitedWithCode(0),
-                "GPU 0: .*illegal memory access.*, in step 6 of epoch 2, graph train[a-z0-9_]*, node "
-                "[0-9]+, layer \"2\" \\(test_faulty\\), built at .*cuda_fault_test.cpp:[0-9]+; the "
-                "device is lost to this process")
+    EXPECT_EXIT(
+        train_into_the_fault(place, "true"), testing::ExitedWithCode(0),
+        "GPU 0: .*illegal memory access.*, in step 6 of epoch 2, graph train[a-z0-9_]*, "
+        "node [0-9]+, layer \"2\" \\(test_faulty\\), built at .*cuda_fault_test.cpp:[0-9]+; the "
+        "device is lost to this process")
         << place;
   }
 }
