@@ -241,7 +241,6 @@ const OpRegistration kBnMaxpoolBackward{
      .attrs = {kKernel, kStride, kPadding, kCeil},
      .infer = infer_maxpool_backward,
      .cost = ops::cost_per_element(13),
-     .in_place = {{0, 1}},
      .fused = true,
      .doc = "maxpool_backward, relu_backward and bn_backward."}};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch norm, rectifier and max pooling by any windows, overlapping ones too, in one pass each way:
-// each window normalises its cells itself, each pixel gathers its gradient from its windows. The
-// index is maxpool's: one byte an element of y, the cell in the window.
+// each window normalises its cells itself, each pixel gathers its gradient from its windows, once.
+// The index is maxpool's: one byte an element of y, the cell in the window.
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/norm_gradient.cuh"
 #include "backend/cuda/pixel_map.cuh"
@@ -82,6 +82,26 @@ struct WindowSource {
   }
 };
 
+/// The same once it is stored.
+template <typename T>
+struct StoredSource {
+  static constexpr int kInFlight = kRowsInFlight;
+  const T *stored, *x;
+
+  template <int N>
+  struct Loaded {
+    Vector<T, N> dz, x;
+  };
+  template <int N>
+  __device__ Loaded<N> load(const Place& at) const {
+    return {cuda::load<N>(stored + at.i), cuda::load<N>(x + at.i)};
+  }
+  template <int N>
+  __device__ float dz(const Normalisation<N>&, const Loaded<N>& loaded, int j) const {
+    return to_float(loaded.dz.v[j]);
+  }
+};
+
 void launch_forward(const KernelArgs& args) {
   const TensorType &x_type = args.in_type(0), &y_type = args.out_type(0);
   const PoolWindow window = PoolWindow::of(pool_geometry(args.attrs(), x_type));
@@ -116,8 +136,10 @@ void launch_backward(const KernelArgs& args) {
                                  PixelMap::of(x_type.shape),
                                  PixelMap::of(dy_type.shape),
                                  window};
-    launch_norm_sums<T, false>(args, rows, source, static_cast<T*>(nullptr), arrays, false);
-    launch_norm_dx<T>(args, rows, source, arrays);
+    // Gathering costs more than writing what was gathered: dx holds it in between.
+    T* dz = args.out<T>(0);
+    launch_norm_sums<T, true>(args, rows, source, dz, arrays, false);
+    launch_norm_dx<T>(args, rows, StoredSource<T>{dz, args.in<T>(1)}, arrays);
   });
 }
 
