@@ -124,9 +124,10 @@ Transform parse_one(const std::string& part) {
       }
     }
   }
-  TR_CHECK(values.size() >= entry.least && values.size() <= entry.most,
-           "{}: {} numbers are given, expected {} to {}", entry.name, values.size(), entry.least,
-           entry.most);
+  TR_CHECK(values.size() >= entry.least, "{}: {} numbers are given, expected at least {}",
+           entry.name, values.size(), entry.least);
+  TR_CHECK(values.size() <= entry.most, "{}: {} numbers are given, expected at most {}", entry.name,
+           values.size(), entry.most);
   return entry.make(Numbers(std::move(values)));
 }
 

@@ -9,7 +9,7 @@ namespace tr::command {
 namespace {
 
 struct PreviewArgs {
-  std::string dataset = "mnist";
+  std::string dataset = "procedural";
   std::optional<std::string> data;
   std::string transforms, out;
   std::string split = "train";
@@ -21,10 +21,7 @@ int run_preview(PreviewArgs args) {
   args.json.probe();
   const TransformChain chain{.transforms = parse_transforms(args.transforms)};
   chain.validate();
-  Session session;
-  choose_data(session, args.dataset, args.data);
-  const auto& values = session.preprocessor.values();
-  const DatasetPair pair = open_dataset(values.dataset_name, values.dataset_path);
+  const DatasetPair pair = open_dataset(args.dataset, args.data.value_or(""));
   args.options.validation = args.split == "val";
   const auto& set = args.options.validation ? pair.val : pair.train;
   TR_CHECK(set != nullptr, "preview: the set {} has no split {}", args.dataset, args.split);
@@ -49,7 +46,8 @@ void add_preview(CLI::App& app, int& exit_code) {
                    "0.1)\"; numbers that are left out have their defaults")
       ->required();
   command->add_option("--out", args->out, "the sheet")->type_name("FILE.png")->required();
-  command->add_option("--dataset", args->dataset, "name of the set")->capture_default_str();
+  command->add_option("--dataset", args->dataset, "name of the set; procedural needs no files")
+      ->capture_default_str();
   command->add_option("--data", args->data, "its folder")->check(not_empty());
   command->add_option("--split", args->split, "train or val")
       ->check(CLI::IsMember({"train", "val"}))

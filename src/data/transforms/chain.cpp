@@ -231,8 +231,9 @@ std::vector<std::string> PixelChain::describe(const DrawAddress& address, int he
   }
   if (erasing_) {
     const pixel::EraseRect rect = erased(address);
-    texts.push_back(fmt::format("{}: top {}, left {}, {}x{}", erasing_text_, rect.top, rect.left,
-                                rect.height, rect.width));
+    texts.push_back(rect.height == 0 ? erasing_text_ + ": not erased"
+                                     : fmt::format("{}: top {}, left {}, {}x{}", erasing_text_,
+                                                   rect.top, rect.left, rect.height, rect.width));
   }
   return texts;
 }

@@ -335,6 +335,40 @@ TEST_F(Cli, KeysStandInTheReference) {
       << "docs/configuration.md: run `renaissance info --keys` again";
 }
 
+TEST_F(Cli, PreviewWritesASheetAndWhatWasDrawn) {
+  const std::string sheet = folder_.path("sheet.png");
+  const Outcome made =
+      run("preview 'Pad(2), RandomCrop( 28 ),RandomRotation' --samples 2 --draws 3 "
+          "--seed 5 --json - --out " +
+          sheet);
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto json = nlohmann::json::parse(made.out);
+  ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_EQ(json["seed"], 5);
+  ASSERT_EQ(json["rows"][1]["draws"].size(), 3u);
+  EXPECT_TRUE(contains(json["rows"][1]["draws"][2][1], "RandomCrop(28): top ")) << json;
+  EXPECT_TRUE(contains(json["rows"][1]["draws"][2][2], "RandomRotation(30, fill=0): angle "));
+  EXPECT_EQ(read_text(sheet).substr(1, 3), "PNG");
+  EXPECT_EQ(nlohmann::json::parse(read_text(folder_.path("sheet.json"))), json);
+}
+
+TEST_F(Cli, PreviewRefusesWhatIsNoChain) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"RandomCropp(3)", "RandomCrop"},
+      {"RandomCrop(x)", "\"x\" is no number"},
+      {"RandomCrop", "0 numbers are given, expected at least 1"},
+      {"CenterCrop(1, 2)", "2 numbers are given, expected at most 1"},
+      {"CenterCrop(1", "parentheses"},
+      {"RandomErasing, Pad(1)", "cannot stand behind it"},
+      {"RandomRotation(400)", "degrees is 400"}};
+  for (const auto& [chain, words] : kWrong) {
+    const Outcome refused =
+        run("preview '" + std::string(chain) + "' --out " + folder_.path("sheet.png"));
+    EXPECT_EQ(refused.code, 2) << chain;
+    EXPECT_TRUE(contains(refused.err, words)) << chain << ": " << refused.err;
+  }
+}
+
 TEST_F(Cli, InfoNamesWhatThereIs) {
   const Outcome outcome = run("info --json -");
   ASSERT_EQ(outcome.code, 0);
