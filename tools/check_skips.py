@@ -13,9 +13,9 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 # word of --have: what a message that skips for its absence contains (compared without case)
-REASONS = {"mnist": "mnist", "cases": "cases", "rights": "without more rights", "processors": "two processors",
-           "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16", "amx": "amx tiles", "cuda": "cuda",
-           "cudnn": "cudnn"}
+REASONS = {"mnist": "mnist", "photos": "imagenet-sample", "cases": "cases", "rights": "without more rights",
+           "processors": "two processors", "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16",
+           "amx": "amx tiles", "cuda": "cuda", "cudnn": "cudnn"}
 
 
 def faults_of(path, have):

@@ -9,11 +9,15 @@ jobs=${JOBS:-$(nproc)}
 stage() { printf '\n== %s (%d min %02d s so far)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 stop() { printf '\nmake test: %s\n' "$1" >&2; exit 1; }
 
-# Real MNIST is used where it lies in build/data or can be unpacked from a neighbouring folder of data sets.
+# Real MNIST and photos are used where they lie in build/data or can be unpacked from a neighbouring folder of data sets.
 if [ ! -e build/data/mnist/train-images-idx3-ubyte.gz ] && [ -x ../shared/data/unpack ]; then
   ../shared/data/unpack build/data mnist || stop "the neighbouring MNIST could not be unpacked"
 fi
+if [ ! -e build/data/imagenet-sample/train ] && [ -x ../shared/data/unpack ]; then
+  ../shared/data/unpack build/data imagenet-sample || stop "the neighbouring photos could not be unpacked"
+fi
 have=()
+[ ! -e build/data/imagenet-sample/train ] || have+=(--have photos)
 if [ -e build/data/mnist/train-images-idx3-ubyte.gz ]; then
   have+=(--have mnist)
 else

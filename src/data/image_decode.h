@@ -64,8 +64,10 @@ struct ImageInfo {
 
 /// Which part of a picture is wanted, and how large it will be afterwards.
 struct DecodeRequest {
-  std::optional<PixelRect> crop;            // of the upright picture; none: all of it
-  int target_width = 0, target_height = 0;  // what the crop is resized to; 0: it is not resized
+  std::optional<PixelRect> crop;  // of the upright picture; none: all of it
+  /// What the crop is resized to, with antialias; 0: it is not resized. Leave it 0 for a resize
+  /// without antialias: that one's result depends on pixels which a smaller decode lacks.
+  int target_width = 0, target_height = 0;
 };
 
 /// Decoded pixels and where they lie in the picture.

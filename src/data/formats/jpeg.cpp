@@ -8,6 +8,7 @@
 #include <jerror.h>  // needs jpeglib.h
 
 #include <algorithm>
+#include <bitset>
 
 #include "core/check.h"
 #include "data/formats/c_errors.h"
@@ -121,11 +122,15 @@ class JpegDecoder final : public FormatDecoder {
   void check_header() const;
   void start(int scale);
   void check_scans() const;
+  bool has_all_bits() const;
+  bool can_cut_columns() const;
   void read_rows(JDIMENSION last, std::uint8_t* data, std::size_t stride);
   void finish();
-  int choose_scale(const PixelRect& crop, int target_width, int target_height) const;
+  bool covers(int scale, const PixelRect& crop, int target_width, int target_height);
+  int choose_scale(const PixelRect& crop, int target_width, int target_height);
   [[noreturn]] void fail_in_header();
   [[noreturn]] void fail_in_data();
+  [[noreturn]] void fail_with(std::string_view reason);
 
   EncodedImage image_;
   JpegLayout layout_;
@@ -162,14 +167,16 @@ void JpegDecoder::fail_in_header() {
   throw_as<DataError>("{}: the JPEG header is damaged or cut ({})", image_.who, errors_.text());
 }
 
-void JpegDecoder::fail_in_data() {
+void JpegDecoder::fail_in_data() { fail_with(errors_.text()); }
+
+void JpegDecoder::fail_with(std::string_view reason) {
   const auto row = std::min<std::int64_t>(
       std::int64_t(codec_.input_iMCU_row) * codec_.max_v_samp_factor * DCTSIZE,
       codec_.image_height);
   const int scan = codec_.input_scan_number, height = int(codec_.image_height);
   close();
   throw_as<DataError>("{}: the JPEG data is damaged or cut at row {} of {}{} ({})", image_.who, row,
-                      height, scan > 1 ? fmt::format(" of scan {}", scan) : "", errors_.text());
+                      height, scan > 1 ? fmt::format(" of scan {}", scan) : "", reason);
 }
 
 ImageInfo JpegDecoder::open(const EncodedImage& image) {
@@ -205,13 +212,29 @@ void JpegDecoder::check_header() const {
   }
 }
 
-int JpegDecoder::choose_scale(const PixelRect& crop, int target_width, int target_height) const {
+bool JpegDecoder::covers(int scale, const PixelRect& crop, int target_width, int target_height) {
+  codec_.scale_num = unsigned(scale);
+  codec_.scale_denom = 8;
+  if (!errors_.run([&] { jpeg_calc_output_dimensions(&codec_); })) fail_in_header();
+  // Eighths of the picture's resolution, of the coarsest component: chroma that is subsampled along
+  // one axis alone is decoded smaller than the luma.
+  int across = 8, down = 8;
+  for (int c = 0; c < codec_.num_components; ++c) {
+    const jpeg_component_info& info = codec_.comp_info[c];
+    across = std::min(across, info.DCT_scaled_size * info.h_samp_factor / codec_.max_h_samp_factor);
+    down = std::min(down, info.DCT_scaled_size * info.v_samp_factor / codec_.max_v_samp_factor);
+  }
+  // Half as much again as the target stays, since a decode that only just covers it is visibly
+  // sharper than the resize of the full one.
+  return 2 * std::int64_t(crop.width) * across >= 3 * std::int64_t(target_width) * 8 &&
+         2 * std::int64_t(crop.height) * down >= 3 * std::int64_t(target_height) * 8;
+}
+
+int JpegDecoder::choose_scale(const PixelRect& crop, int target_width, int target_height) {
   if (!options().dct_scaling || target_width < 1 || target_height < 1) return 8;
-  for (const int scale : {1, 2, 4}) {  // those with vectorised transforms
-    const auto covers = [scale](std::int64_t length, std::int64_t target) {
-      return length * scale >= target * 8;
-    };
-    if (covers(crop.width, target_width) && covers(crop.height, target_height)) return scale;
+  // Those whose transforms are vectorised; the others are slower than full size.
+  for (const int scale : {1, 2, 4}) {
+    if (covers(scale, crop, target_width, target_height)) return scale;
   }
   return 8;
 }
@@ -230,20 +253,41 @@ void JpegDecoder::start(int scale) {
 
 /// Of several scans some may be missing, without a word from libjpeg.
 void JpegDecoder::check_scans() const {
-  const auto sent = jpeg_components_sent(image_.bytes);
+  const std::bitset<256> sent = jpeg_components_sent(image_.bytes);
   for (int c = 0; c < codec_.num_components; ++c) {
     const int id = codec_.comp_info[c].component_id;
-    if (std::find(sent.begin(), sent.end(), id) == sent.end()) {
+    if (!sent.test(std::size_t(id) & 255u)) {
       throw_as<DataError>("{}: the JPEG data is cut: there is no scan of component {}", image_.who,
                           id);
     }
-    if (!source_.ran_out || codec_.coef_bits == nullptr) continue;
+  }
+  if (source_.ran_out && !has_all_bits()) {
+    throw_as<DataError>("{}: the JPEG data is cut after scan {}, more are needed", image_.who,
+                        codec_.input_scan_number);
+  }
+}
+
+/// False if a progressive picture is not as sharp as it could be; libjpeg smoothes it then.
+bool JpegDecoder::has_all_bits() const {
+  if (codec_.coef_bits == nullptr) return true;
+  for (int c = 0; c < codec_.num_components; ++c) {
     for (int k = 0; k < DCTSIZE2; ++k) {
-      if (codec_.coef_bits[c][k] == 0) continue;
-      throw_as<DataError>("{}: the JPEG data is cut after scan {}, more are needed", image_.who,
-                          codec_.input_scan_number);
+      if (codec_.coef_bits[c][k] != 0) return false;
     }
   }
+  return true;
+}
+
+/// jpeg_crop_scanline() counts a component's columns as if its blocks had the size of the luma's.
+bool JpegDecoder::can_cut_columns() const {
+  for (int c = 0; c < codec_.num_components; ++c) {
+    const jpeg_component_info& info = codec_.comp_info[c];
+    const int size = info.DCT_scaled_size, least = codec_.min_DCT_scaled_size;
+    const bool is_upsampled = info.h_samp_factor * size != codec_.max_h_samp_factor * least ||
+                              info.v_samp_factor * size != codec_.max_v_samp_factor * least;
+    if (size != least && is_upsampled) return false;
+  }
+  return true;
 }
 
 void JpegDecoder::read_rows(JDIMENSION last, std::uint8_t* data, std::size_t stride) {
@@ -271,7 +315,11 @@ void JpegDecoder::read_rows(JDIMENSION last, std::uint8_t* data, std::size_t str
 void JpegDecoder::finish() {
   if (codec_.output_scanline == codec_.output_height) {
     if (!errors_.run([&] { jpeg_finish_decompress(&codec_); })) fail_in_data();
-    if (source_.ran_out) errors_.warn("the end marker is missing");
+    if (source_.ran_out) {
+      // Its decoder goes on with zeros, without a word.
+      if (codec_.arith_code != FALSE) fail_with("there is no end marker");
+      errors_.warn("the end marker is missing");
+    }
   }
   close();
 }
@@ -280,14 +328,18 @@ DecodedImage JpegDecoder::decode(const PixelRect& crop, int target_width, int ta
   const int scale = choose_scale(crop, target_width, target_height);
   const int left = crop.x * scale / 8, right = ceil_eighths((crop.x + crop.width) * scale);
   const int top = crop.y * scale / 8, bottom = ceil_eighths((crop.y + crop.height) * scale);
-  // Whether a file that lacks its end lacks rows too, only reading all of it tells.
-  const bool partial = options().decode_crop_only && has_jpeg_end(image_.bytes, layout_.first_scan);
   start(scale);
+  // Whether a file that lacks its end lacks rows too, only reading all of it tells; and smoothing
+  // looks far around.
+  const bool partial = options().decode_crop_only &&
+                       has_jpeg_end(image_.bytes, layout_.first_scan) && has_all_bits();
 
   JDIMENSION column = 0, width = codec_.output_width, row = 0, end = codec_.output_height;
   if (partial) {
-    column = JDIMENSION(std::max(0, left - kContext));
-    width = std::min(width, JDIMENSION(right + kContext)) - column;
+    if (can_cut_columns()) {
+      column = JDIMENSION(std::max(0, left - kContext));
+      width = std::min(width, JDIMENSION(right + kContext)) - column;
+    }
     row = JDIMENSION(std::max(0, top - kContext));
     end = JDIMENSION(bottom);
     const bool good = errors_.run([&] {

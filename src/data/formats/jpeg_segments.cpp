@@ -69,8 +69,8 @@ bool has_jpeg_end(std::span<const std::byte> bytes, std::size_t first_scan) {
   return false;
 }
 
-std::vector<std::uint8_t> jpeg_components_sent(std::span<const std::byte> bytes) {
-  std::vector<std::uint8_t> sent;
+std::bitset<256> jpeg_components_sent(std::span<const std::byte> bytes) {
+  std::bitset<256> sent;
   JpegSegments segments(bytes);
   while (const auto segment = segments.next()) {
     if (segment->marker == kJpegEoi) break;
@@ -79,7 +79,7 @@ std::vector<std::uint8_t> jpeg_components_sent(std::span<const std::byte> bytes)
     const auto payload = segment->payload;
     const std::size_t count = std::size_t(payload[0]);
     if (payload.size() < 1 + 2 * count + 3 || payload[1 + 2 * count] != std::byte{0}) continue;
-    for (std::size_t i = 0; i < count; ++i) sent.push_back(std::uint8_t(payload[1 + 2 * i]));
+    for (std::size_t i = 0; i < count; ++i) sent.set(std::size_t(payload[1 + 2 * i]));
   }
   return sent;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace tr::data {
 
@@ -44,6 +44,6 @@ bool has_jpeg_end(std::span<const std::byte> bytes, std::size_t first_scan);
 
 /// Identifiers of the components that some scan sends from its first coefficient on. For files of
 /// several scans; reads all of the file.
-std::vector<std::uint8_t> jpeg_components_sent(std::span<const std::byte> bytes);
+std::bitset<256> jpeg_components_sent(std::span<const std::byte> bytes);
 
 }  // namespace tr::data
