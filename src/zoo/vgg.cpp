@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source: Simonyan, Zisserman 2014, arXiv:1409.1556, configuration D with batch norm. Names:
+// Source: Simonyan, Zisserman 2014, arXiv:1409.1556, configurations A, B, D, E. Names:
 // torchvision's.
 #include "renaissance/ops/conv.h"
 #include "renaissance/ops/elementwise.h"
@@ -11,23 +11,25 @@
 
 namespace tr::zoo {
 
-BluePrint vgg16bn(int num_classes) {
-  constexpr int kPool = 0;
-  constexpr int kLayers[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
-                             kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
+BluePrint vgg_features(const VggStages& convolutions, bool norm, std::int64_t width) {
+  constexpr std::int64_t kTimes[] = {1, 2, 4, 8, 8};
   std::vector<BluePrint> features;
-  for (const int channels : kLayers) {
-    if (channels == kPool) {
-      features.push_back(maxpool(2, 2, 0));
-      continue;
+  for (std::size_t stage = 0; stage < convolutions.size(); ++stage) {
+    for (int i = 0; i < convolutions[stage]; ++i) {
+      features.push_back(conv(width * kTimes[stage], 3, 1, 1, {.bias = true}));
+      if (norm) features.push_back(bn());
+      features.push_back(relu());
     }
-    features.push_back(conv(channels, 3, 1, 1, {.bias = true}));
-    features.push_back(bn());
-    features.push_back(relu());
+    features.push_back(maxpool(2, 2, 0));
   }
+  return seq(features);
+}
+
+BluePrint vgg(const VggStages& convolutions, bool norm, int num_classes) {
   const BluePrint classifier = seq(fc(4096, true), relu(), dropout(0.5f), fc(4096, true), relu(),
                                    dropout(0.5f), fc(num_classes, true));
-  return seq(seq(features).named("features"), flatten(), classifier.named("classifier"));
+  return seq(vgg_features(convolutions, norm).named("features"), adaptive_avgpool(7), flatten(),
+             classifier.named("classifier"));
 }
 
 }  // namespace tr::zoo
