@@ -221,11 +221,13 @@ std::vector<OpCase> joined(std::initializer_list<std::vector<OpCase> (*)()> fami
 }  // namespace
 
 std::vector<OpCase> all_cases() {
-  return joined({elementwise_cases, linear_cases, shape_cases, loss_cases});
+  return joined({elementwise_cases, linear_cases, shape_cases, loss_cases, conv_cases, norm_cases,
+                 pooling_cases});
 }
 
 std::vector<OpCase> large_cases() {
-  return joined({large_elementwise_cases, large_linear_cases, large_shape_cases, large_loss_cases});
+  return joined({large_elementwise_cases, large_linear_cases, large_shape_cases, large_loss_cases,
+                 large_conv_cases, large_norm_cases, large_pooling_cases});
 }
 
 }  // namespace tr::test

@@ -69,6 +69,9 @@ std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> shape_cases();
 std::vector<OpCase> loss_cases();
+std::vector<OpCase> conv_cases();
+std::vector<OpCase> norm_cases();
+std::vector<OpCase> pooling_cases();
 std::vector<OpCase> all_cases();
 // Too large for finite differences: they fill a device's grid more than once, or take paths of
 // their own there.
@@ -76,6 +79,9 @@ std::vector<OpCase> large_elementwise_cases();
 std::vector<OpCase> large_linear_cases();
 std::vector<OpCase> large_shape_cases();
 std::vector<OpCase> large_loss_cases();
+std::vector<OpCase> large_conv_cases();
+std::vector<OpCase> large_norm_cases();
+std::vector<OpCase> large_pooling_cases();
 std::vector<OpCase> large_cases();
 
 }  // namespace tr::test

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models (any DAG of fc, activations, add, concat, shared layers), compiled and stepped on
-// the CPU.
+// Random models (any DAG of fc, activations, add, concat, shared layers; of convolutions, batch
+// norms, averages and factors on images), compiled and stepped on the CPU.
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
@@ -14,6 +15,8 @@
 #include "renaissance/algo/optimizer.h"
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
+#include "renaissance/ops/norm.h"
+#include "renaissance/ops/pooling.h"
 #include "renaissance/ops/shape.h"
 #include "support/compare.h"
 
@@ -22,6 +25,19 @@ namespace {
 
 constexpr std::int64_t kBatch = 5, kFeatures = 6, kClasses = 4;
 constexpr int kModels = 60;
+const Shape kImage = {5, 6, 2};
+
+// Smooth ones: no difference quotient meets a kink.
+Value activated(const Value& x, std::uint64_t which) {
+  switch (which) {
+    case 0: return tanh()(x);
+    case 1: return silu()(x);
+    case 2: return sigmoid()(x);
+    case 3: return gelu()(x);
+    case 4: return softplus()(x);
+    default: return mish()(x);
+  }
+}
 
 class RandomModel {
  public:
@@ -55,18 +71,6 @@ class RandomModel {
   }
   void keep(const Value& value, std::int64_t width) { values_.push_back({value, width, 0}); }
 
-  // Smooth ones: no difference quotient meets a kink.
-  Value activated(const Value& x) {
-    switch (below(6)) {
-      case 0: return tanh()(x);
-      case 1: return silu()(x);
-      case 2: return sigmoid()(x);
-      case 3: return gelu()(x);
-      case 4: return softplus()(x);
-      default: return mish()(x);
-    }
-  }
-
   void grow() {
     const Made a = any();
     switch (below(5)) {
@@ -75,7 +79,7 @@ class RandomModel {
         keep(fc(width, below(3) > 0)(a.value), width);
         break;
       }
-      case 1: keep(activated(a.value), a.width); break;
+      case 1: keep(activated(a.value, below(6)), a.width); break;
       case 2: {
         const Made b = any();
         keep(add(a.value, b.width == a.width ? b.value : fc(a.width, true)(b.value)), a.width);
@@ -97,14 +101,76 @@ class RandomModel {
   std::vector<Made> values_;
 };
 
+// Images grow by convolutions and what stands around them, and end in a classifier of their means.
+class RandomImageModel {
+ public:
+  explicit RandomImageModel(std::uint64_t seed) : random_(seed) {}
+
+  BluePrint build() {
+    const Value image = input("image");
+    Made last{image, kImage[0], kImage[1], kImage[2]};
+    const std::uint64_t count = 2 + below(5);
+    for (std::uint64_t i = 0; i < count; ++i) last = grown(last);
+    const BluePrint means =
+        below(2) == 0 ? seq(gap(), flatten()) : seq(adaptive_avgpool({2, 1}), flatten());
+    return model(image, fc(kClasses, true)(means(last.value)));
+  }
+
+ private:
+  struct Made {
+    Value value;
+    std::int64_t height, width, channels;
+  };
+
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+
+  Made convolved(const Made& a) {
+    const std::int64_t out = 2 * (1 + std::int64_t(below(3)));
+    const bool halve = a.height > 3 && a.width > 3 && below(3) == 0;
+    const bool bias = below(2) == 0;
+    const std::int64_t stride = halve ? 2 : 1;
+    const bool depthwise = below(3) == 0;
+    const Value y = depthwise ? conv_dw(3, stride, 1, {.bias = bias})(a.value)
+                              : conv(out, 3, stride, 1, {.bias = bias})(a.value);
+    return {y, (a.height - 1) / stride + 1, (a.width - 1) / stride + 1,
+            depthwise ? a.channels : out};
+  }
+
+  Made grown(const Made& a) {
+    switch (below(6)) {
+      case 0: return {bn(0.1f, 1e-2f)(a.value), a.height, a.width, a.channels};
+      case 1: return {activated(a.value, below(6)), a.height, a.width, a.channels};
+      case 2: {  // a residual
+        const Value y = conv(a.channels, 3, 1, 1)(activated(a.value, below(6)));
+        return {add(bn(0.1f, 1e-2f)(y), a.value), a.height, a.width, a.channels};
+      }
+      case 3: {  // a factor a channel
+        const Value s = sigmoid()(conv(a.channels, 1, 1, 0, {.bias = true})(gap()(a.value)));
+        return {mul(a.value, s), a.height, a.width, a.channels};
+      }
+      case 4: {
+        const Value y = avgpool(3, 1, 1, {.count_include_pad = below(2) == 0})(a.value);
+        return {concat({y, a.value}), a.height, a.width, 2 * a.channels};
+      }
+      default: return convolved(a);
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+enum class Kind { ROWS, IMAGES };
+
 // The compiled training step of a model and its mirror in double.
 class Model {
  public:
-  explicit Model(std::uint64_t seed, PlanOptions memory = {}, int threads = 1)
-      : image_(Tensor::uniform({kBatch, kFeatures}, -1, 1, seed)), labels_(some_labels()) {
+  explicit Model(std::uint64_t seed, PlanOptions memory = {}, int threads = 1,
+                 Kind kind = Kind::ROWS)
+      : image_(Tensor::uniform(sample_shape(kind).prepend(kBatch), -1, 1, seed)),
+        labels_(some_labels()) {
     CompileRequest request;
-    request.model = RandomModel(seed).build();
-    request.sample_fields = {{"image", {Shape{kFeatures}, DType::FP32}},
+    request.model = kind == Kind::ROWS ? RandomModel(seed).build() : RandomImageModel(seed).build();
+    request.sample_fields = {{"image", {sample_shape(kind), DType::FP32}},
                              {"label", {Shape{}, DType::INT32}}};
     request.loss = loss_spec(CrossEntropyLoss().label_smoothing(0.1f));
     request.optimizer = optimizer_spec(SGD().momentum(0.9));
@@ -160,7 +226,40 @@ class Model {
   }
 
  private:
+  static Shape sample_shape(Kind kind) { return kind == Kind::ROWS ? Shape{kFeatures} : kImage; }
+
+  static ref::Window window_of(const Attrs& attrs) {
+    const auto pair = [&](const char* name) {
+      const std::vector<std::int64_t>& v = attrs.ints(name);
+      return ref::Pair{v[0], v[1]};
+    };
+    return {.kernel = pair("kernel"), .stride = pair("stride"), .padding = pair("padding")};
+  }
+
+  static Array apply_image(const ArchLayer& layer, const std::vector<Array>& in) {
+    if (layer.op == "conv") {
+      const std::int64_t groups = layer.attrs.i64("groups");
+      return ref::conv(in[0], in[1], in.size() > 2 ? &in[2] : nullptr, window_of(layer.attrs),
+                       groups > 0 ? groups : in[0].shape.back());
+    }
+    if (layer.op == "bn") return ref::batch_norm(in[0], in[1], in[2], layer.attrs.f64("eps"));
+    if (layer.op == "gap") return ref::adaptive_avgpool(in[0], {1, 1});
+    if (layer.op == "adaptive_avgpool") return ref::adaptive_avgpool(in[0], {2, 1});
+    ref::Window window = window_of(layer.attrs);  // avgpool
+    window.count_padding = layer.attrs.flag("count_include_pad");
+    return ref::avgpool(in[0], window);
+  }
+
   static Array apply(const ArchLayer& layer, const std::vector<Array>& in) {
+    static const std::set<std::string> image_ops = {"conv", "bn", "gap", "adaptive_avgpool",
+                                                    "avgpool"};
+    if (image_ops.contains(layer.op)) return apply_image(layer, in);
+    if (layer.op == "flatten") {
+      Array y(Shape{in[0].shape[0], in[0].shape.drop_first().num_elements()});
+      y.values = in[0].values;
+      return y;
+    }
+    if (layer.op == "mul") return ref::mul(in[0], in[1]);
     if (layer.op == "fc") return ref::fc(in[0], in[1], in.size() > 2 ? &in[2] : nullptr);
     if (layer.op == "add") return ref::add(in[0], in[1]);
     if (layer.op == "concat") return ref::concat(in, -1);
@@ -200,29 +299,42 @@ class Model {
   std::vector<Array> weights_;
 };
 
+void expect_gradients(Model& model) {
+  const double loss = model.loss();
+  model.step();
+  const Tensor results = model.read("results", {kResultColumns});
+  EXPECT_NEAR(results.at(kResultLossSum), loss, 1e-5 * std::abs(loss));
+  for (std::size_t p = 0; p < model.params().size(); ++p) {
+    const Param& param = model.params()[p];
+    if (param.spec.kind == ParamKind::BUFFER) continue;
+    Array want(param.spec.type.shape);
+    for (std::int64_t i = 0; i < want.shape.num_elements(); ++i) {
+      double& weight = model.weights()[p][i];
+      const double start = weight, h = 1e-5;
+      weight = start + h;
+      const double up = model.loss();
+      weight = start - h;
+      want[i] = (up - model.loss()) / (2 * h * kBatch);
+      weight = start;
+    }
+    const Tensor got = model.read(param.name + ".grad", want.shape);
+    EXPECT_TRUE(is_close(got, want, tolerance(DType::FP32, 64, 4), param.name));
+  }
+}
+
 TEST(RandomModelTest, GradientsEqualFiniteDifferences) {
   for (std::uint64_t seed = 0; seed < kModels; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Model model(seed);
-    const double loss = model.loss();
-    model.step();
-    const Tensor results = model.read("results", {kResultColumns});
-    EXPECT_NEAR(results.at(kResultLossSum), loss, 1e-5 * std::abs(loss));
-    for (std::size_t p = 0; p < model.params().size(); ++p) {
-      Array want(model.params()[p].spec.type.shape);
-      for (std::int64_t i = 0; i < want.shape.num_elements(); ++i) {
-        double& weight = model.weights()[p][i];
-        const double start = weight, h = 1e-5;
-        weight = start + h;
-        const double up = model.loss();
-        weight = start - h;
-        want[i] = (up - model.loss()) / (2 * h * kBatch);
-        weight = start;
-      }
-      const std::string name = model.params()[p].name;
-      const Tensor got = model.read(name + ".grad", want.shape);
-      EXPECT_TRUE(is_close(got, want, tolerance(DType::FP32, 64, 4), name));
-    }
+    expect_gradients(model);
+  }
+}
+
+TEST(RandomModelTest, GradientsOfImageModelsEqualFiniteDifferences) {
+  for (std::uint64_t seed = 0; seed < kModels / 2; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Model model(seed, {}, 1, Kind::IMAGES);
+    expect_gradients(model);
   }
 }
 
@@ -250,19 +362,23 @@ TEST(RandomModelTest, LaunchesByLabelEqualWholeSteps) {
 }
 
 TEST(RandomModelTest, SharedMemoryGivesTheBytesOfSeparateMemory) {
-  for (std::uint64_t seed = 0; seed < kModels; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Model shared(seed), separate(seed, {.reuse = false, .in_place = false});
-    EXPECT_LE(shared.executor().arena_bytes(), separate.executor().arena_bytes());
-    expect_same(state_after(shared, &Model::step), state_after(separate, &Model::step));
+  for (const Kind kind : {Kind::ROWS, Kind::IMAGES}) {
+    for (std::uint64_t seed = 0; seed < kModels; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Model shared(seed, {}, 1, kind), separate(seed, {.reuse = false, .in_place = false}, 1, kind);
+      EXPECT_LE(shared.executor().arena_bytes(), separate.executor().arena_bytes());
+      expect_same(state_after(shared, &Model::step), state_after(separate, &Model::step));
+    }
   }
 }
 
 TEST(RandomModelTest, ThreadCountsGiveTheSameBytes) {
-  for (std::uint64_t seed = 0; seed < kModels / 4; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Model one(seed, {}, 1), three(seed, {}, 3);
-    expect_same(state_after(three, &Model::step), state_after(one, &Model::step));
+  for (const Kind kind : {Kind::ROWS, Kind::IMAGES}) {
+    for (std::uint64_t seed = 0; seed < kModels / 4; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Model one(seed, {}, 1, kind), three(seed, {}, 3, kind);
+      expect_same(state_after(three, &Model::step), state_after(one, &Model::step));
+    }
   }
 }
 

@@ -18,6 +18,28 @@ OpCase add_case(const std::string& name, const Shape& a, const Shape& b) {
   return c;
 }
 
+OpCase mul_case(const std::string& name, const Shape& a, const Shape& b) {
+  OpCase c = add_case(name, a, b);
+  c.name = "mul_" + name, c.op = "mul";
+  c.forward = [](const std::vector<Array>& in) { return ref::mul(in[0], in[1]); };
+  return c;
+}
+
+OpCase mul_reduce_case(const std::string& name, const Shape& x, const Shape& like) {
+  OpCase c{.name = "mul_reduce_" + name, .op = "mul_reduce"};
+  c.inputs = {Tensor::uniform(x, -1, 1, 1), Tensor::uniform(x, -1, 1, 2), Tensor::zeros(like)};
+  c.forward = [](const std::vector<Array>& in) {
+    return ref::reduce_to(ref::mul(in[0], in[1]), in[2].shape);
+  };
+  c.low = {0, 1, 2};
+  c.summed = x.num_elements() / like.num_elements();
+  c.refusals = {{"factors that differ",
+                 {Tensor::zeros({4, 5}), Tensor::zeros({5}), Tensor::zeros({5})},
+                 {},
+                 {"[4, 5]", "[5]"}}};
+  return c;
+}
+
 OpCase reduce_case(const std::string& name, const Shape& x, const Shape& like) {
   OpCase c{.name = "reduce_to_" + name, .op = "reduce_to"};
   c.inputs = {Tensor::uniform(x, -1, 1, 1), Tensor::zeros(like)};
@@ -69,6 +91,13 @@ std::vector<OpCase> shape_cases() {
           add_case("column", {4, 5}, {4, 1}),
           add_case("middle", {2, 3, 4}, {3, 1}),
           add_case("one", {2, 3, 4}, {1}),
+          mul_case("same", {4, 5}, {4, 5}),
+          mul_case("channels", {2, 3, 4, 5}, {2, 1, 1, 5}),
+          mul_case("column", {4, 5}, {4, 1}),
+          mul_case("one", {2, 3, 4}, {1}),
+          mul_reduce_case("channels", {2, 3, 4, 5}, {2, 1, 1, 5}),
+          mul_reduce_case("same", {4, 5}, {4, 5}),
+          mul_reduce_case("column", {4, 37}, {4, 1}),
           reduce_case("row", {37, 5}, {5}),
           reduce_case("column", {4, 37}, {4, 1}),
           reduce_case("middle", {6, 3, 7}, {3, 1}),
@@ -86,6 +115,10 @@ std::vector<OpCase> large_shape_cases() {
           add_case("large_row", {2053, 517}, {517}),
           add_case("large_column", {2053, 517}, {2053, 1}),
           add_case("large_middle", {63, 129, 65}, {129, 1}),
+          mul_case("large_channels", {33, 14, 15, 240}, {33, 1, 1, 240}),
+          mul_case("large_same", {1031, 1033}, {1031, 1033}),
+          mul_reduce_case("large_channels", {33, 14, 15, 240}, {33, 1, 1, 240}),
+          mul_reduce_case("large_row", {4099, 517}, {517}),
           reduce_case("large_row", {4099, 517}, {517}),
           reduce_case("large_column", {517, 4099}, {517, 1}),
           reduce_case("large_one", {1009, 1013}, {1}),

@@ -64,6 +64,14 @@ Array add(const Array& a, const Array& b) {
   return y;
 }
 
+Array mul(const Array& a, const Array& b) {
+  Array y = a;
+  for (std::int64_t i = 0; i < a.shape.num_elements(); ++i) {
+    y[i] *= b[broadcast_index(b.shape, a.shape, i)];
+  }
+  return y;
+}
+
 Array reduce_to(const Array& x, const Shape& like) {
   Array y(like);
   for (std::int64_t i = 0; i < x.shape.num_elements(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ std::vector<std::string> activation_names();
 Array fc(const Array& x, const Array& weight, const Array* bias);
 /// a + b, b repeated along its axes of size 1 or missing at the front.
 Array add(const Array& a, const Array& b);
+/// a * b, b repeated as in add.
+Array mul(const Array& a, const Array& b);
 /// Sum of x over the axes that `like` lacks or has as 1.
 Array reduce_to(const Array& x, const Shape& like);
 Array concat(const std::vector<Array>& parts, int axis);
@@ -49,6 +52,33 @@ Array nll(const Array& logp, const Array& labels, double smoothing);
 /// Scalars: sum over samples of the mean over a sample's elements.
 Array mse(const Array& y, const Array& target);
 Array bce_with_logits(const Array& x, const Array& target);
+
+// Images [N, H, W, C] (reference_image.cpp).
+
+/// Along height and width.
+using Pair = std::array<std::int64_t, 2>;
+struct Window {
+  Pair kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  bool ceil_mode = false;
+  bool count_padding = true;  // in the divisor of avgpool
+};
+/// weight [O, R, S, C / groups].
+Array conv(const Array& x, const Array& weight, const Array* bias, const Window& window,
+           std::int64_t groups);
+Array maxpool(const Array& x, const Window& window);
+Array avgpool(const Array& x, const Window& window);
+Array adaptive_avgpool(const Array& x, const Pair& size);
+/// Zero channels behind those of x until there are `channels`.
+Array pad_channels(const Array& x, std::int64_t channels);
+struct Statistics {
+  Array mean, var;
+};
+/// (x - mean) / sqrt(var + eps) over all axes but the last.
+Array normalise(const Array& x, const Statistics& statistics, double eps);
+/// x scaled and shifted a channel.
+Array affine(const Array& x, const Array& weight, const Array& bias);
+/// With the statistics of x (biased variance).
+Array batch_norm(const Array& x, const Array& weight, const Array& bias, double eps);
 
 }  // namespace ref
 

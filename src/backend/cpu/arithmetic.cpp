@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add with broadcasting, its gradient reduce_to, and cast.
+// add and mul with broadcasting, their gradients reduce_to and mul_reduce, and cast.
 #include <array>
 
 #include "backend/cpu/dispatch.h"
@@ -41,8 +41,16 @@ struct Broadcast {
   }
 };
 
-template <typename T>
-void add_row(const T* a, const T* b, bool repeat_b, T* y, std::int64_t columns) {
+struct Plus {
+  float operator()(float a, float b) const { return a + b; }
+};
+struct Times {
+  float operator()(float a, float b) const { return a * b; }
+};
+
+template <typename Op, typename T>
+void combine_row(const T* a, const T* b, bool repeat_b, T* y, std::int64_t columns) {
+  constexpr Op op;
   float wide_a[kRowBlock], wide_b[kRowBlock], result[kRowBlock];
   for (std::int64_t i = 0; i < columns; i += kRowBlock) {
     const std::int64_t n = std::min(kRowBlock, columns - i);
@@ -50,16 +58,18 @@ void add_row(const T* a, const T* b, bool repeat_b, T* y, std::int64_t columns) 
     float* into = result_floats(y + i, result);
     if (repeat_b) {
       const float value = to_float(b[0]);
-      for (std::int64_t j = 0; j < n; ++j) into[j] = left[j] + value;
+      for (std::int64_t j = 0; j < n; ++j) into[j] = op(left[j], value);
     } else {
       const float* right = as_floats(b + i, wide_b, n);
-      for (std::int64_t j = 0; j < n; ++j) into[j] = left[j] + right[j];
+      for (std::int64_t j = 0; j < n; ++j) into[j] = op(left[j], right[j]);
     }
     put_floats(y + i, into, n);
   }
 }
 
-void launch_add(const KernelArgs& args) {
+/// y = op(a, b), b repeated to the shape of a.
+template <typename Op>
+void launch_combine(const KernelArgs& args) {
   const Shape& shape = args.in_type(0).shape;
   const std::int64_t count = shape.num_elements();
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
@@ -68,7 +78,7 @@ void launch_add(const KernelArgs& args) {
     T* y = args.out<T>(0);
     if (shape == args.in_type(1).shape) {
       for_chunks(args.pool(), count, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-        add_row(a + begin, b + begin, false, y + begin, end - begin);
+        combine_row<Op>(a + begin, b + begin, false, y + begin, end - begin);
       });
       return;
     }
@@ -78,24 +88,43 @@ void launch_add(const KernelArgs& args) {
     for_chunks(args.pool(), count / columns, rows_per_task(columns),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
-                   add_row(a + row * columns, b + map.offset_of_row(row), map.repeats_columns(),
-                           y + row * columns, columns);
+                   combine_row<Op>(a + row * columns, b + map.offset_of_row(row),
+                                   map.repeats_columns(), y + row * columns, columns);
                  }
                });
   });
 }
 
-/// sums[i] (+)= each row of x that falls on it, one after the other: the order of x.
+/// What reduce_to sums: the elements of x.
 template <typename T>
-void reduce_rows(const T* x, const Broadcast& map, std::int64_t rows, std::int64_t begin,
+struct Elements {
+  const T* x;
+  const float* at(std::int64_t i, float* buffer, std::int64_t n) const {
+    return as_floats(x + i, buffer, n);
+  }
+};
+/// What mul_reduce sums: products, never rounded to T.
+template <typename T>
+struct Products {
+  const T *a, *b;
+  const float* at(std::int64_t i, float* buffer, std::int64_t n) const {
+    float wide_a[kRowBlock], wide_b[kRowBlock];
+    const float *left = as_floats(a + i, wide_a, n), *right = as_floats(b + i, wide_b, n);
+    for (std::int64_t j = 0; j < n; ++j) buffer[j] = left[j] * right[j];
+    return buffer;
+  }
+};
+
+/// sums[i] (+)= each row of the source that falls on it, one after the other.
+template <typename Source>
+void reduce_rows(const Source& source, const Broadcast& map, std::int64_t rows, std::int64_t begin,
                  std::int64_t end, float* sums) {
-  float widened[kRowBlock];
+  float buffer[kRowBlock];
   for (std::int64_t row = 0; row < rows; ++row) {
     float* into = sums + map.offset_of_row(row);
-    const T* from = x + row * map.columns();
     for (std::int64_t i = begin; i < end; i += kRowBlock) {
       const std::int64_t n = std::min(kRowBlock, end - i);
-      const float* values = as_floats(from + i, widened, n);
+      const float* values = source.at(row * map.columns() + i, buffer, n);
       if (map.repeats_columns()) {
         *into += sum_of(n, [&](std::int64_t j) { return values[j]; });
       } else {
@@ -108,7 +137,9 @@ void reduce_rows(const T* x, const Broadcast& map, std::int64_t rows, std::int64
 /// Columns that one task sums, all rows of them: a cut by shape alone.
 constexpr std::int64_t kReduceColumns = 256;
 
-void launch_reduce_to(const KernelArgs& args) {
+/// Sums the source, of the shape of input 0, to the shape of the output. make(tag) gives it.
+template <typename Make>
+void reduce(const KernelArgs& args, Make&& make) {
   const Shape& shape = args.in_type(0).shape;
   const std::int64_t outputs = args.out_type(0).shape.num_elements();
   auto* sums = reinterpret_cast<float*>(args.workspace());
@@ -116,18 +147,30 @@ void launch_reduce_to(const KernelArgs& args) {
   const Broadcast map(shape, args.out_type(0).shape);
   const std::int64_t columns = map.columns();
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* x = args.in<T>(0);
+    const auto source = make(tag);
     const std::int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
     const std::int64_t chunk =
         map.repeats_columns() ? std::max<std::int64_t>(1, columns) : kReduceColumns;
     for_chunks(args.pool(), columns, chunk, [&](std::int64_t begin, std::int64_t end) {
-      reduce_rows(x, map, rows, begin, end, sums);
+      reduce_rows(source, map, rows, begin, end, sums);
     });
   });
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     store_floats(sums, args.out<T>(0), outputs);
+  });
+}
+
+void launch_reduce_to(const KernelArgs& args) {
+  reduce(args, [&](auto tag) {
+    return Elements<typename decltype(tag)::type>{args.in<typename decltype(tag)::type>(0)};
+  });
+}
+
+void launch_mul_reduce(const KernelArgs& args) {
+  reduce(args, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return Products<T>{args.in<T>(0), args.in<T>(1)};
   });
 }
 
@@ -150,8 +193,8 @@ void launch_cast(const KernelArgs& args) {
   });
 }
 
-KernelDef reduce_to_kernel() {
-  KernelDef def = simple_kernel("reduce_to", launch_reduce_to, [](const KernelQuery& query) {
+KernelDef reducing_kernel(const std::string& op, void (*launch)(const KernelArgs&)) {
+  KernelDef def = simple_kernel(op, launch, [](const KernelQuery& query) {
     return refuse_unless_floating({query.attrs, query.in.first(1), query.out});
   });
   def.workspace_bytes = [](const KernelQuery& query) {
@@ -160,8 +203,10 @@ KernelDef reduce_to_kernel() {
   return def;
 }
 
-const KernelRegistration kAdd{simple_kernel("add", launch_add, refuse_unless_floating)};
-const KernelRegistration kReduceTo{reduce_to_kernel()};
+const KernelRegistration kAdd{simple_kernel("add", launch_combine<Plus>, refuse_unless_floating)};
+const KernelRegistration kMul{simple_kernel("mul", launch_combine<Times>, refuse_unless_floating)};
+const KernelRegistration kReduceTo{reducing_kernel("reduce_to", launch_reduce_to)};
+const KernelRegistration kMulReduce{reducing_kernel("mul_reduce", launch_mul_reduce)};
 const KernelRegistration kCast{simple_kernel("cast", launch_cast, refuse_unless_floating)};
 
 }  // namespace

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/onednn.h"
 
-#include <oneapi/dnnl/dnnl_debug.h>
 #include <array>
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "backend/cpu/onednn_shared.h"
 #include "backend/cpu/partition.h"
-#include "core/check.h"
-#include "core/format.h"
-
-// As OpenMP names them; clang comes without omp.h, gcc's is not on its path.
-extern "C" {
-int omp_get_max_threads();
-void omp_set_num_threads(int num_threads);
-}
 
 namespace tr::cpu {
 namespace {
@@ -28,40 +19,11 @@ constexpr std::int64_t kTileColumns = 128;
 constexpr std::int64_t kGradientTileRows = 128;
 constexpr std::int64_t kGradientTileColumns = 512;
 
-/// oneDNN asks OpenMP for its number of threads; parallel work is ours, so it gets one. The
-/// caller's own setting comes back afterwards.
-class OneThread {
- public:
-  OneThread() : former_(omp_get_max_threads()) {
-    if (former_ != 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (former_ != 1) omp_set_num_threads(former_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int former_;
-};
-
-dnnl::engine& engine() {
-  static dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
-
-dnnl::stream& stream() {
-  static dnnl::stream instance(engine());
-  return instance;
-}
-
 dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
                           DType dtype) {
-  const auto type =
-      dtype == DType::BF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   const dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1};
-  return {{rows, columns}, type, strides};
+  return {{rows, columns}, onednn_type(dtype), strides};
 }
 
 class OneDnnMatmul final : public TiledMatmul {
@@ -88,12 +50,11 @@ class OneDnnMatmul final : public TiledMatmul {
                                              c + place.row * s.n + place.column, scratch};
     std::array<dnnl_exec_arg_t, 4> args{};
     for (std::size_t i = 0; i < 4; ++i) {
-      dnnl_memory_t memory = prepared.memories[i].get();
-      check(dnnl_memory_set_data_handle(memory, const_cast<void*>(data[i])));
-      args[i] = {kArgs[i], memory};
+      args[i] = onednn_argument(kArgs[i], prepared.memories[i], data[i]);
     }
-    check(dnnl_primitive_execute(prepared.primitive.get(), stream().get(), int(args.size()),
-                                 args.data()));
+    onednn_check(dnnl_primitive_execute(prepared.primitive.get(), onednn_stream().get(),
+                                        int(args.size()), args.data()),
+                 "a product");
   }
 
  private:
@@ -114,12 +75,11 @@ class OneDnnMatmul final : public TiledMatmul {
     try {
       auto found = primitives_.find({t.num_rows, t.num_columns});
       if (found == primitives_.end()) {
-        dnnl::primitive_attr attr;
-        attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+        const dnnl::primitive_attr attr = onednn_user_scratchpad();
 #if DNNL_VERSION_MAJOR >= 3  // which has no operation descriptors any more (Ubuntu 24.04)
-        const dnnl::matmul::primitive_desc desc(engine(), a, b, c, attr);
+        const dnnl::matmul::primitive_desc desc(onednn_engine(), a, b, c, attr);
 #else
-        const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, engine());
+        const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, onednn_engine());
 #endif
         const auto scratch = desc.scratchpad_desc();
         scratch_bytes_ = std::max(scratch_bytes_, round_up(std::int64_t(scratch.get_size()), 64));
@@ -129,20 +89,12 @@ class OneDnnMatmul final : public TiledMatmul {
                     .first;
       }
       const auto& [primitive, scratch] = found->second;
-      return {
-          primitive,
-          {dnnl::memory(a, engine(), DNNL_MEMORY_NONE), dnnl::memory(b, engine(), DNNL_MEMORY_NONE),
-           dnnl::memory(c, engine(), DNNL_MEMORY_NONE),
-           dnnl::memory(scratch, engine(), DNNL_MEMORY_NONE)}};
+      return {primitive,
+              {onednn_placeholder(a), onednn_placeholder(b), onednn_placeholder(c),
+               onednn_placeholder(scratch)}};
     } catch (const dnnl::error& error) {
       throw_as<DeviceError>("oneDNN: no {} product of [{}, {}] x [{}, {}]: {}", name_of(s.dtype),
                             t.num_rows, s.k, s.k, t.num_columns, error.what());
-    }
-  }
-
-  static void check(dnnl_status_t status) {
-    if (status != dnnl_success) {
-      throw_as<DeviceError>("oneDNN: matmul failed: {}", dnnl_status2str(status));
     }
   }
 

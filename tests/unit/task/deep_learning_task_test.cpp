@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "graph/op_def.h"
 #include "support/allocation_counter.h"
 #include "support/compare.h"
 #include "support/near.h"
@@ -426,15 +427,24 @@ TEST(BadInput, IsToldBeforeAnyStep) {
                        "/no/such/folder"));
 }
 
+// An op that no device has a kernel of.
+const OpRegistration kWithoutKernel{{.name = "task_test_without_kernel",
+                                     .inputs = {"x"},
+                                     .outputs = {"y"},
+                                     .infer = [](const Attrs&, std::span<const TensorType> in) {
+                                       return std::vector<TensorType>{in[0]};
+                                     }}};
+
 TEST(BadInput, MissingKernelComesBeforeMissingData) {
   const toy::Quiet quiet;
   Session session = toy::make_session();
   session.preprocessor.dataset("imagenet", "/no/such/folder");
   session.global.input_resolution(32);
   DeepLearningTask task;
-  task.model(seq(conv(8, 3), relu(), flatten(), fc(1000, true))).session(session);
+  task.model(seq(layer("task_test_without_kernel", {}), fc(1000, true))).session(session);
   const std::string message = message_of<Unsupported>([&] { task.compile(CompileInfo::NONE); });
-  EXPECT_TRUE(contains(message, "conv") && contains(message, "deep_learning_task_test.cpp"))
+  EXPECT_TRUE(contains(message, "without_kernel") &&
+              contains(message, "deep_learning_task_test.cpp"))
       << message;
 }
 
