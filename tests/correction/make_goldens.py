@@ -17,10 +17,17 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from generate import ops, optimizers, trajectories, transforms  # noqa: E402
+from generate import images, networks, ops, optimizers, trajectories, transforms  # noqa: E402
 from generate.writer import GoldenWriter  # noqa: E402
 
-PARTS = {"ops": ops, "optimizers": optimizers, "trajectories": trajectories, "transforms": transforms}
+PARTS = {
+    "images": images,
+    "networks": networks,
+    "ops": ops,
+    "optimizers": optimizers,
+    "trajectories": trajectories,
+    "transforms": transforms,
+}
 
 
 def main():
