@@ -39,6 +39,25 @@ void BadSamples::note(const std::string& split, std::int64_t id, const std::stri
   }
 }
 
+void BadSamples::warn(const std::string& split, std::int64_t id, const std::string& sample_name,
+                      const std::string& what) {
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!warned_.emplace(split, id).second) return;
+    count = warned_.size();
+  }
+  if (count <= kNamed) {
+    log_warning("{} sample {} is used, though its decoder says: {} ({}){}", split, id, what,
+                sample_name, count == kNamed ? "; further ones are counted, not named" : "");
+  }
+}
+
+std::int64_t BadSamples::num_warned() const {
+  const std::lock_guard lock(mutex_);
+  return std::int64_t(warned_.size());
+}
+
 std::int64_t BadSamples::count() const {
   const std::lock_guard lock(mutex_);
   return std::int64_t(ids_.size());

@@ -27,7 +27,12 @@ class BadSamples {
   void note(const std::string& split, std::int64_t id, const std::string& sample_name,
             const std::string& what);
 
+  /// A sample that is read though its decoder has something to say; the first ten are logged.
+  void warn(const std::string& split, std::int64_t id, const std::string& sample_name,
+            const std::string& what);
+
   std::int64_t count() const;
+  std::int64_t num_warned() const;
   /// "training sample 3: reason" of the first ten, and of the last one; "" if there is none.
   std::vector<std::string> first() const;
   std::string last() const;
@@ -38,7 +43,7 @@ class BadSamples {
   const BadSamplePolicy policy_;
   const std::int64_t limit_;
   mutable std::mutex mutex_;
-  std::set<std::pair<std::string, std::int64_t>> ids_;
+  std::set<std::pair<std::string, std::int64_t>> ids_, warned_;
   std::vector<std::string> first_;
   std::string last_;
 };

@@ -134,6 +134,11 @@ std::int64_t SplitPipeline::unit_samples(std::int64_t most) const {
 void SplitPipeline::reserve(WorkerScratch& scratch) const {
   const std::size_t steps = chain_ ? chain_->scratch_bytes() : 0;
   scratch.steps.resize(std::max(scratch.steps.size(), steps));
+  if (encoded_) {
+    const Field image = config_.dataset->fields()[std::size_t(image_field_)];
+    scratch.pictures[std::size_t(split_)] =
+        std::make_unique<PictureStage>(int(image.type.shape.back()));
+  }
 }
 
 void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times) const {
@@ -203,7 +208,7 @@ void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
   // Where a sample's pixels are done is looked at in the first one only: a clock costs as much as a
   // small picture's step.
   std::int64_t pixels_ns = 0, sample_ns = 0;
-  const std::byte* input = buffer.bytes;
+  std::byte* input = buffer.bytes;
   for (std::int64_t i = 0; i < unit.count; ++i, input += input_stride_) {
     const std::int64_t id = buffer.ids[std::size_t(i)];
     buffer.row = unit.first_row + i;
@@ -217,25 +222,69 @@ void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
     }
     const bool timed = sample_ns == 0;
     const std::int64_t sample_start_ns = timed ? now_ns() : 0;
-    write_sample({id, buffer.row, input, slot}, unit.epoch, scratch, timed ? &pixels_ns : nullptr);
+    const Row row{id,
+                  buffer.row,
+                  input,
+                  slot,
+                  encoded_ ? &buffer.pictures[std::size_t(i)] : nullptr,
+                  buffer.sources[std::size_t(i)]};
+    if (!write_or_stand_in(row, unit.epoch, scratch, timed ? &pixels_ns : nullptr)) {
+      buffer.skipped.push_back(buffer.row);
+      continue;
+    }
     if (timed) {
       pixels_ns -= sample_start_ns;
       sample_ns = now_ns() - sample_start_ns;
     }
     if (cache_) keep_processed(id, buffer.row, slot);
   }
-  const std::int64_t all_ns = now_ns() - start_ns;
-  const double share = sample_ns > 0 ? double(pixels_ns) / double(sample_ns) : 0.0;
+  const std::int64_t decode_ns =
+      encoded_ ? scratch.pictures[std::size_t(split_)]->take_decode_ns() : 0;
+  times[Stage::DECODE] += decode_ns;
+  const std::int64_t all_ns = now_ns() - start_ns - decode_ns;
+  const double share =
+      sample_ns > decode_ns ? double(pixels_ns - decode_ns) / double(sample_ns - decode_ns) : 0.0;
   const auto transform_ns = std::int64_t(double(all_ns) * share);
   times[Stage::TRANSFORM] += transform_ns;
   times[Stage::NORMALISE] += all_ns - transform_ns;
+}
+
+bool SplitPipeline::write_or_stand_in(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
+                                      std::int64_t* pixels_done_ns) const {
+  try {
+    write_sample(row, epoch, scratch, pixels_done_ns);
+    return true;
+  } catch (const DataError& error) {  // a picture that cannot be decoded
+    if (!bad_samples_ || bad_samples_->policy() == BadSamplePolicy::FAIL) throw;
+    const auto use = [&](std::int64_t other) {
+      read_sample(other, row.input, row.picture);
+      Row instead = row;
+      instead.source = other;
+      write_sample(instead, epoch, scratch, pixels_done_ns);
+    };
+    return stand_in(row.id, row.source, error.what(), use) >= 0;
+  }
+}
+
+ImageRef SplitPipeline::picture_pixels(const Row& row, const DrawAddress& address,
+                                       WorkerScratch& scratch) const {
+  PictureStage& stage = *scratch.pictures[std::size_t(split_)];
+  const std::string who = config_.dataset->sample_name(row.source);
+  const ImageRef pixels = stage.run_pixels(*chain_, row.picture->bytes, who, address);
+  if (!stage.warning().empty() && bad_samples_) {
+    bad_samples_->warn(who_, row.source, who, stage.warning());
+  }
+  return pixels;
 }
 
 void SplitPipeline::write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
                                  std::int64_t* pixels_done_ns) const {
   const std::uint8_t* pixels = nullptr;
   const DrawAddress address = pixel::augment_address(seed_, std::uint64_t(split_), epoch, row.id);
-  if (chain_) {
+  ImageRef picture;
+  if (encoded_) {
+    picture = picture_pixels(row, address, scratch);
+  } else if (chain_) {
     const std::byte* image = row.input + fields_[std::size_t(image_field_)].input_offset;
     pixels = chain_->run_pixels(reinterpret_cast<const std::uint8_t*>(image), address,
                                 scratch.steps.data());
@@ -247,6 +296,8 @@ void SplitPipeline::write_sample(const Row& row, std::int64_t epoch, WorkerScrat
     const std::byte* in = row.input + field.input_offset;
     if (int(f) != image_field_) {
       std::memcpy(out, in, field.sample_bytes);
+    } else if (encoded_) {
+      chain_->normalise(picture, out, address);
     } else if (chain_) {
       chain_->normalise(pixels, out, address);
     } else {

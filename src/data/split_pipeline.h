@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "data/picture_stage.h"
 #include "data/processed_cache.h"
 #include "data/sample_policy.h"
 #include "data/sampler.h"
@@ -23,9 +24,14 @@ namespace tr::data {
 
 /// What one worker owns: buffers that are made once.
 struct WorkerScratch {
-  std::vector<std::byte> steps;  // of PixelChain::run_pixels()
+  std::array<std::unique_ptr<PictureStage>, 2> pictures;  // by split, of picture files
+  std::vector<std::byte> steps;                           // of PixelChain::run_pixels()
 
-  std::int64_t num_bytes() const { return std::int64_t(steps.size()); }
+  std::int64_t num_bytes() const {
+    std::int64_t bytes = std::int64_t(steps.size());
+    for (const auto& stage : pictures) bytes += stage ? stage->num_bytes() : 0;
+    return bytes;
+  }
 };
 
 constexpr std::int64_t kMostUnitSamples = 16;
@@ -94,8 +100,10 @@ class SplitPipeline {
   };
   struct Row {
     std::int64_t id = 0, row = 0;
-    const std::byte* input = nullptr;
+    std::byte* input = nullptr;
     std::byte* slot = nullptr;
+    EncodedPicture* picture = nullptr;
+    std::int64_t source = 0;  // sample that was read for it
   };
   static constexpr std::size_t kMostFields = 64;
 
@@ -105,6 +113,11 @@ class SplitPipeline {
   /// A sample on its way to its row. `pixels_done_ns`: when its transforms had ended, if asked for.
   void write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
                     std::int64_t* pixels_done_ns) const;
+  /// write_sample(), or the same of another sample in its place as the policy says. False: of none.
+  bool write_or_stand_in(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
+                         std::int64_t* pixels_done_ns) const;
+  /// Pixels of a picture file, within scratch.
+  ImageRef picture_pixels(const Row& row, const DrawAddress& address, WorkerScratch& scratch) const;
   /// Reads sample `id`, or another in its place as the policy says; which one, -1 for none.
   std::int64_t fetch(std::int64_t id, std::byte* input, EncodedPicture* picture) const;
   /// Sample `source`, read in place of `id`, is bad: `use(other)` is tried for those that may stand

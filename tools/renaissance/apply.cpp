@@ -71,8 +71,11 @@ int run_eval(const ApplyArgs& args) {
   configure(args, session, task);
   const std::string set = session.preprocessor.values().dataset_name;
   choose_data(session, set, args.data);
-  const DatasetPair data = open_dataset(session.preprocessor.values().dataset_name,
-                                        session.preprocessor.values().dataset_path);
+  const PreprocessorSetting::Values& values = session.preprocessor.values();
+  const DatasetPair data = open_dataset(values.dataset_name, values.dataset_path,
+                                        {.val_fraction = values.val_fraction,
+                                         .color_channels = values.color_channels,
+                                         .read_timeout_s = values.read_timeout_s});
   task.session(session).dataset({nullptr, data.val}).compile(CompileInfo::NONE);
   const EvalResult result = task.evaluate();
   print(args.json, fmt::format("data {}, {} samples: loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} %",

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole trainings over data that go bad on the way: files that vanish, a disk that fails or does
-// not answer.
+// not answer, a signal in the middle of an epoch.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -163,6 +165,31 @@ TEST(BadData, ADiskThatDoesNotAnswerIsGivenUpAtTheTimeOut) {
     EXPECT_EQ(log.count("/44: no answer from the file system within 1 s"), 1) << log.text();
   }
   answers.count_down();
+  EXPECT_TRUE(threads_are_back_to(before));
+}
+
+TEST(BadData, ASignalInTheMiddleOfAnEpochEndsIt) {
+  const LogCapture log;
+  const test::TempFolder folder;
+  std::atomic<bool> sent{false};
+  const std::int64_t before = num_threads();
+  {
+    const auto set =
+        std::make_shared<Files>(folder.path(), 400,
+                                data::FileReaderOptions{.read = [&](const std::string& path,
+                                                                    std::vector<std::byte>& bytes) {
+                                  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                  if (path.ends_with("/150") && !sent.exchange(true))
+                                    ::kill(::getpid(), SIGINT);
+                                  data::read_whole_file(path, bytes);
+                                }});
+    DeepLearningTask task = task_over(set, BadSamplePolicy::SKIP);
+    task.save_every(folder.path("run")).compile(CompileInfo::NONE);
+    const TrainingResult result = task.run();
+    EXPECT_TRUE(result.cancelled);
+    EXPECT_LT(result.history.size(), 2u);
+    EXPECT_LT(set->reads, 2 * 400);
+  }
   EXPECT_TRUE(threads_are_back_to(before));
 }
 

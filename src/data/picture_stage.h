@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/philox.h"
+#include "data/image_decode.h"
+#include "data/transforms/chain.h"
+
+namespace tr::data {
+
+/// A worker's way from picture files to rows of a batch: a decoder, and scratch that grows to the
+/// largest picture and stays.
+class PictureStage {
+ public:
+  explicit PictureStage(int color_channels);
+
+  /// Decodes what `chain` needs of the picture and runs its steps: the pixels for
+  /// PixelChain::normalise(), in memory of this stage. `who` names the file in messages.
+  /// @throws DataError  the file is no picture, or damaged, or of a size that the chain cannot
+  /// take.
+  ImageRef run_pixels(const PixelChain& chain, std::span<const std::byte> file,
+                      std::string_view who, const DrawAddress& address);
+  /// What the decoder said of the last picture though its pixels are whole; "" if nothing.
+  const std::string& warning() const { return warning_; }
+  /// Time spent decoding since the last call.
+  std::int64_t take_decode_ns() { return std::exchange(decode_ns_, 0); }
+
+  std::int64_t num_bytes() const { return decoder_.memory_bytes() + std::int64_t(scratch_.size()); }
+
+ private:
+  ImageDecoder decoder_;
+  std::vector<std::byte> scratch_;
+  std::string warning_;
+  std::int64_t decode_ns_ = 0;
+};
+
+}  // namespace tr::data

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders of pictures on their way through the loader.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/philox.h"
+#include "core/sha256.h"
+#include "data/loader.h"
+#include "renaissance/core/error.h"
+#include "renaissance/data/datasets.h"
+#include "support/log_capture.h"
+#include "support/temp_folder.h"
+#include "support/throws.h"
+
+namespace tr::data {
+namespace {
+
+namespace fs = std::filesystem;
+using test::LogCapture;
+using test::TempFolder;
+using test::throws;
+
+constexpr int kSide = 24;
+
+/// Two classes with pictures of many kinds and sizes, each in both.
+void make_tree(const TempFolder& folder) {
+  for (const char* c : {"train/a", "train/b", "val/b"}) {
+    fs::create_directories(folder.path(c));
+    for (const char* name :
+         {"whole.jpg", "baseline.jpg", "progressive.jpg", "gray.jpg", "cmyk_adobe.jpg",
+          "exif_orientation6.jpg", "odd_420_17x13.jpg", "rgb16.png", "rgba.png", "palette_trns.png",
+          "png_inside.JPEG", "one_pixel.png", "trailing_junk.jpg"}) {
+      fs::copy_file(std::string(TR_CASES_FOLDER "/img/") + name, folder.path(c) + "/" + name);
+    }
+  }
+}
+
+void add_bad(const TempFolder& folder) {
+  for (const char* name : {"truncated_half.jpg", "html_page.jpg", "huge_dims.png"}) {
+    fs::copy_file(std::string(TR_CASES_FOLDER "/img/") + name, folder.path("train/a/") + name);
+  }
+  fs::create_symlink("nowhere.png", folder.path("train/b/gone.png"));
+}
+
+LoaderConfig config_of(const TempFolder& folder, int workers, int readers) {
+  const DatasetPair pair = open_dataset("folder", folder.path());
+  LoaderConfig config;
+  config.train = {
+      .dataset = pair.train,
+      .transforms = {.transforms = {RandomResizedCrop(kSide), RandomHorizontalFlip(),
+                                    ColorJitter(0.2f, 0.2f, 0.2f, 0.1f), RandomErasing(0.25f)},
+                     .normalization = NormMode::IMAGENET},
+      .batch_size = 3,
+      .global_batch = 6,
+      .shuffle = true};
+  config.val = {.dataset = pair.val,
+                .transforms = {.transforms = {Resize(30), CenterCrop(kSide)},
+                               .normalization = NormMode::IMAGENET},
+                .batch_size = 5,
+                .global_batch = 5,
+                .cache_processed = true};
+  config.seed = 9;
+  config.num_workers = workers;
+  config.num_readers = readers;
+  return config;
+}
+
+std::optional<StreamPhase> epochs(std::int64_t i) {
+  if (i >= 4) return std::nullopt;
+  return StreamPhase{i % 2 == 0 ? Split::TRAIN : Split::VAL, i / 2};
+}
+
+std::vector<std::string> stream_of(const LoaderConfig& config, std::int64_t phase = 0,
+                                   std::int64_t step = 0) {
+  Loader loader(config, epochs, phase, step);
+  std::vector<std::string> digests;
+  while (const Batch* b = loader.next()) {
+    Sha256 hash;
+    const std::size_t pixels = std::size_t(b->size) * kSide * kSide * 3 * sizeof(float);
+    hash.update({static_cast<const std::byte*>(b->fields.at("image")), pixels});
+    hash.update({static_cast<const std::byte*>(b->fields.at("label")), std::size_t(b->size) * 4});
+    digests.push_back(hash.hex());
+    loader.release(*b);
+  }
+  return digests;
+}
+
+TEST(PictureLoaderTest, BytesDoNotDependOnThreads) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const auto want = stream_of(config_of(folder, 1, 0));
+  ASSERT_EQ(want.size(), 2u * (5 * 2 + 3));  // an epoch: 26 pictures in steps of 6
+  for (const auto& [workers, readers] : {std::pair{1, 1}, {2, 0}, {2, 3}, {4, 2}, {3, -1}}) {
+    EXPECT_EQ(stream_of(config_of(folder, workers, readers)), want)
+        << workers << " workers, " << readers << " readers";
+  }
+  LoaderConfig in_memory = config_of(folder, 2, 0);
+  in_memory.full_memory = true;
+  EXPECT_EQ(stream_of(in_memory), want);
+  LoaderConfig other = config_of(folder, 2, 1);
+  other.seed = 10;
+  EXPECT_NE(stream_of(other), want);
+}
+
+TEST(PictureLoaderTest, ResumesAtRandomPlacesWithOtherThreads) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const auto all = stream_of(config_of(folder, 2, 1));
+  for (std::uint64_t trial = 0; trial < 12; ++trial) {
+    const Philox4 words = DrawAddress{4, DrawPurpose::TEST, trial, 0}.block(0);
+    const std::int64_t phase = uniform_below(words.v[0], 4);
+    const std::int64_t step = uniform_below(words.v[1], phase % 2 == 0 ? 5 : 3);
+    const int workers = 1 + int(uniform_below(words.v[2], 4));
+    const int readers = int(uniform_below(words.v[3], 3));
+    const std::int64_t done = phase / 2 * 13 + (phase % 2 == 0 ? step * 2 : 10 + step);
+    EXPECT_EQ(stream_of(config_of(folder, workers, readers), phase, step),
+              std::vector(all.begin() + done, all.end()))
+        << "phase " << phase << ", step " << step;
+  }
+}
+
+TEST(PictureLoaderTest, BrokenPicturesFollowThePolicy) {
+  const TempFolder folder;
+  make_tree(folder);
+  add_bad(folder);
+  {
+    const LogCapture log;
+    EXPECT_TRUE(throws<DataError>([&] { stream_of(config_of(folder, 2, 1)); }, folder.path()));
+  }
+  for (const BadSamplePolicy policy : {BadSamplePolicy::SKIP, BadSamplePolicy::REPLACE}) {
+    std::vector<std::string> want;
+    for (const auto& [workers, readers] : {std::pair{1, 0}, {3, 2}, {2, 0}}) {
+      const LogCapture log;
+      LoaderConfig config = config_of(folder, workers, readers);
+      config.bad_samples = std::make_shared<BadSamples>(policy, 4);
+      const auto got = stream_of(config);
+      if (want.empty()) want = got;
+      EXPECT_EQ(got, want) << workers << " workers, " << readers << " readers";
+      EXPECT_EQ(config.bad_samples->count(), 4);
+      for (const char* name : {"truncated_half.jpg", "html_page.jpg", "huge_dims.png", "gone.png"})
+        EXPECT_EQ(log.count(name), 1) << name << "\n" << log.text();
+      config.bad_samples = std::make_shared<BadSamples>(policy, 3);
+      EXPECT_TRUE(throws<DataError>([&] { stream_of(config); }, "bad_sample_limit is 3"));
+    }
+  }
+}
+
+TEST(PictureLoaderTest, AChainThatLeavesTheSizeOpenIsRefused) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  LoaderConfig config = config_of(folder, 1, 0);
+  config.train.transforms.transforms = {RandomHorizontalFlip()};
+  EXPECT_THROW(Loader(config, epochs), InvalidArgument);
+}
+
+TEST(PictureLoaderTest, OneChannelIsGray) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const DatasetPair pair = open_dataset("folder", folder.path(), {.color_channels = 1});
+  LoaderConfig config;
+  config.train = {.dataset = pair.train,
+                  .transforms = {.transforms = {Resize(kSide, ResizeMode::SQUARE)},
+                                 .normalization = NormMode::NO_NORM},
+                  .batch_size = 1,
+                  .global_batch = 1};
+  config.num_workers = 2;
+  Loader loader(
+      config, [](std::int64_t i) { return i == 0 ? std::optional(StreamPhase{}) : std::nullopt; });
+  // The last of class a by name: whole.jpg, whose mean is about (127.58, 133.89, 127.47).
+  const Batch* b = nullptr;
+  for (int i = 0; i < 13; ++i) {
+    if (b != nullptr) loader.release(*b);
+    b = loader.next();
+  }
+  const auto* pixels = static_cast<const float*>(b->fields.at("image"));
+  double mean = 0;
+  for (int i = 0; i < kSide * kSide; ++i) mean += pixels[i] / (kSide * kSide);
+  EXPECT_NEAR(mean * 255, 0.299 * 127.58 + 0.587 * 133.89 + 0.114 * 127.47, 2.0);
+}
+
+}  // namespace
+}  // namespace tr::data
