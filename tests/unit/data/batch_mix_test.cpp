@@ -55,6 +55,19 @@ TEST(BatchMixTest, EveryImageIsMixedWithTheOneBeforeItInEveryType) {
   expect_mixed<BFloat16>(DType::BF16);
 }
 
+TEST(BatchMixTest, DrawsDependOnThePlaceAlone) {
+  for (const Transform& transform : {Transform(Mixup(0.4f)), Transform(CutMix(0.4f))}) {
+    const auto mix = BatchMix::of({.transforms = {transform}}, {200, 300, 3}, DType::FP16, 5);
+    ASSERT_TRUE(mix.has_value());
+    const auto lambda = [&](std::int64_t epoch, std::int64_t place) {
+      return mix->draw(pixel::batch_address(3, epoch, place)).lambda;
+    };
+    EXPECT_EQ(lambda(1, 64), lambda(1, 64));
+    EXPECT_NE(lambda(1, 64), lambda(1, 128));
+    EXPECT_NE(lambda(1, 64), lambda(2, 64));
+  }
+}
+
 TEST(BatchMixTest, CutMixTakesTheRectangleOnly) {
   const BatchMix mix = mix_of(CutMix(), DType::FP32);
   std::vector<float> images = make_images<float>();
