@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// 16-bit operands of the thin products (fc_thin.cu) on their way from global memory into the
+// registers of mma.m16n8k16, without shared memory. The tensor cores do not care which column of a
+// matrix a column of their tile is: columns are dealt out so that each thread reads and writes
+// whole vectors of neighbours. In a warp, `group` is lane / 4 and `member` lane % 4.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace tr::cuda::thin {
+
+using Bits = std::uint16_t;  // an element of FP16 or BF16
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kTile = 16;         // rows and terms of an mma
+constexpr int kWarpColumns = 64;  // eight mma tiles of 8
+constexpr int kBlockColumns = kWarps * kWarpColumns;
+
+__device__ inline float value_of(Bits bits, __half) { return __half2float(__ushort_as_half(bits)); }
+__device__ inline float value_of(Bits bits, __nv_bfloat16) {
+  return __bfloat162float(__ushort_as_bfloat16(bits));
+}
+__device__ inline Bits bits_of(float value, __half) {
+  return __half_as_ushort(__float2half_rn(value));
+}
+__device__ inline Bits bits_of(float value, __nv_bfloat16) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+__device__ inline std::uint32_t packed(Bits low, Bits high) {
+  return std::uint32_t(low) | std::uint32_t(high) << 16;
+}
+__device__ inline Bits half_of(std::uint32_t word, int half) { return Bits(word >> (16 * half)); }
+
+/// A row-major matrix without gaps.
+struct Matrix {
+  const Bits* data;
+  std::int64_t rows, columns;
+  bool wide;  // rows begin at multiples of 16 bytes
+
+  /// Zero outside.
+  __device__ Bits at(std::int64_t row, std::int64_t column) const {
+    return row < rows && column < columns ? data[row * columns + column] : Bits(0);
+  }
+  /// (row, column) and (row + 1, column), the lower first.
+  __device__ std::uint32_t pair_down(std::int64_t row, std::int64_t column) const {
+    return packed(at(row, column), at(row + 1, column));
+  }
+  /// (row, column) and (row, column + 1).
+  __device__ std::uint32_t pair_across(std::int64_t row, std::int64_t column) const {
+    return packed(at(row, column), at(row, column + 1));
+  }
+  /// Eight neighbours of a row; `column` is a multiple of 8.
+  __device__ uint4 eight(std::int64_t row, std::int64_t column) const {
+    uint4 words = {0, 0, 0, 0};
+    if (row >= rows || column >= columns) return words;
+    if (wide) return *reinterpret_cast<const uint4*>(data + row * columns + column);
+    words.x = pair_across(row, column);
+    words.y = pair_across(row, column + 2);
+    words.z = pair_across(row, column + 4);
+    words.w = pair_across(row, column + 6);
+    return words;
+  }
+};
+
+__device__ inline std::uint32_t word_of(const uint4& words, int index) {
+  return index == 0 ? words.x : index == 1 ? words.y : index == 2 ? words.z : words.w;
+}
+
+/// Element `index` of two rows as a pair, `upper`'s first; the index is known when loops are
+/// unrolled.
+__device__ inline std::uint32_t pair_of(const uint4& upper, const uint4& lower, int index) {
+  return __byte_perm(word_of(upper, index / 2), word_of(lower, index / 2),
+                     index % 2 == 0 ? 0x5410 : 0x7632);
+}
+
+/// mma's first operand from a matrix whose rows are the terms of the sums: (outer, k) is element
+/// (k, outer). From (row, column) on.
+__device__ inline void load_terms_down(std::uint32_t (&a)[4], const Matrix& matrix,
+                                       std::int64_t row, int column, int group, int member) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    a[i] = matrix.pair_down(row + 2 * member + i / 2 * 8, column + group + i % 2 * 8);
+  }
+}
+
+/// The same from one whose columns are the terms: (outer, k) is element (outer, k).
+__device__ inline void load_terms_across(std::uint32_t (&a)[4], const Matrix& matrix,
+                                         std::int64_t row, int column, int group, int member) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    a[i] = matrix.pair_across(row + group + i % 2 * 8, column + 2 * member + i / 2 * 8);
+  }
+}
+
+}  // namespace tr::cuda::thin
