@@ -135,6 +135,8 @@ void run(Bench& bench, std::int64_t count) {
     for (const char* op : {"fc", "fc_dx", "fc_dweight"}) {
       bench.add_product(op, 200, 784, 512, dtype);
       bench.add_product(op, 4096, 4096, 4096, dtype);
+      bench.add_product(op, 20000, 4096, 4096, dtype);
+      bench.add_product(op, 20000, 4096, 10, dtype);
     }
   }
 }

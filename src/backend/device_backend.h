@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/engine_search.h"
 #include "backend/executor.h"
 
 namespace tr {
@@ -40,6 +41,11 @@ struct DeviceBackend {
   /// @throws OutOfMemory, DeviceError
   std::function<std::unique_ptr<Executor>(const CompileResult&, const ExecutorOptions&)>
       make_executor;
+  /// Where the engines of device `index` are timed; empty: they are chosen by rank.
+  std::function<std::unique_ptr<EngineBench>(int index)> make_bench;
+  /// All that measured choices depend on beside the node: the device, driver, libraries and the
+  /// sources of the kernels.
+  std::function<std::string(int index)> tuning_environment;
 };
 
 /// Registers a backend for its own lifetime: the program's, or a test's.

@@ -31,10 +31,14 @@ struct KernelLicence {
   bool keep_gradients = false;
 };
 
-/// The oracle of a device's registered kernels: candidates in order, measured choices from
-/// `tuning`.
+class EngineSearch;
+
+/// The oracle of a device's registered kernels. A node's engine is what `tuning` says, else what
+/// `search` has cached or finds by measuring, else (also where there is no search) the first kernel
+/// that takes it; `tuning` records it.
 std::unique_ptr<KernelOracle> make_kernel_oracle(DeviceKind device, TuningTable& tuning,
-                                                 const KernelLicence& licence = {});
+                                                 const KernelLicence& licence = {},
+                                                 EngineSearch* search = nullptr);
 
 struct ExecutorOptions {
   int device_index = 0;                  // which of the machine's GPUs

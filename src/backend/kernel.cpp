@@ -33,6 +33,9 @@ void add(KernelDef def, int priority) {
   if (def.name.empty()) def.name = fmt::format("{}.{}", def.device, def.op);
   const bool one_way = (def.launch != nullptr) != bool(def.prepare);
   TR_CHECK(one_way, "kernel '{}': expected exactly one of launch and prepare", def.name);
+  TR_CHECK(bool(def.configs) == bool(def.refuse_config) && def.name.find(' ') == std::string::npos,
+           "kernel '{}': expected configs and refuse_config together, and a name without spaces",
+           def.name);
   Registry& all = registry();
   const std::scoped_lock lock(all.mutex);
   auto& entries = all.kernels[{def.op, def.device}];
@@ -43,6 +46,11 @@ void add(KernelDef def, int priority) {
 }
 
 }  // namespace
+
+EngineText::EngineText(std::string_view text)
+    : kernel(text.substr(0, text.find(' '))), config(text.substr(kernel.size())) {
+  if (!config.empty()) config.remove_prefix(1);
+}
 
 KernelRegistration::KernelRegistration(std::string op, DeviceKind device,
                                        void (*launch)(const KernelArgs&)) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/thread_pool.h"
@@ -21,6 +22,8 @@ struct KernelQuery {
   const Attrs& attrs;
   std::span<const TensorType> in;
   std::span<const TensorType> out;
+  /// One of KernelDef::configs(); empty: what the kernel takes without a measurement.
+  std::string_view config = {};
 };
 
 /// What a launch sees. Pointers are read through a table at each launch, since inputs alternate
@@ -96,9 +99,28 @@ struct KernelDef {
   /// Empty string: it can run this node; else the reason why not. Empty function: always can.
   std::function<std::string(const KernelQuery&)> refuse;
   std::function<std::int64_t(const KernelQuery&)> workspace_bytes;  // empty: none
+  /// Ways to run this node that only a measurement tells apart (algorithms of a library, tiles),
+  /// the most promising first; asks the current device. Empty function: one way, the empty config.
+  std::function<std::vector<std::string>(const KernelQuery&)> configs;
+  /// Empty string: the current device takes query.config, which a table may have brought from
+  /// elsewhere; else the reason why not. Comes with `configs`.
+  std::function<std::string(const KernelQuery&)> refuse_config;
   /// One of the two:
   void (*launch)(const KernelArgs&) = nullptr;
   std::function<std::unique_ptr<PreparedKernel>(const KernelQuery&, int num_threads)> prepare;
+};
+
+/// A kernel and the way it runs, in plans and tuning tables "NAME" or "NAME CONFIG".
+struct Engine {
+  const KernelDef* kernel = nullptr;
+  std::string config;
+
+  std::string text() const { return config.empty() ? kernel->name : kernel->name + " " + config; }
+};
+/// The two parts of such a text; the second may be empty.
+struct EngineText {
+  std::string_view kernel, config;
+  explicit EngineText(std::string_view text);
 };
 
 /// Registers at start-up; candidates of one op are tried in the order of `priority`, highest first,

@@ -10,12 +10,12 @@
 namespace tr {
 namespace {
 
-const KernelDef& kernel_named(const LoweredNode& node, DeviceKind device) {
+const KernelDef& kernel_named(std::string_view name, const LoweredNode& node, DeviceKind device) {
   for (const KernelDef* kernel : kernels_of(node.op, device)) {
-    if (kernel->name == node.kernel) return *kernel;
+    if (kernel->name == name) return *kernel;
   }
   throw_as<InternalError>("{}: {} was lowered to kernel '{}', which does not exist", node.layer,
-                          node.op, node.kernel);
+                          node.op, name);
 }
 
 std::string described(const LoweredNode& node) {
@@ -62,7 +62,8 @@ std::int32_t PreparedGraph::slot_of(const LoweredNode& node, TensorId tensor) co
 PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
                                                  const LaunchContext& context) const {
   Launch launch;
-  launch.kernel = &kernel_named(node, context.device);
+  const EngineText engine(node.kernel);
+  launch.kernel = &kernel_named(engine.kernel, node, context.device);
   KernelArgs& args = launch.args;
   args.attrs_ = &node.attrs;
   const auto add = [&](TensorId id, std::vector<TensorType>& types,
@@ -78,7 +79,7 @@ PreparedGraph::Launch PreparedGraph::make_launch(const LoweredNode& node,
   args.stream_ = context.stream;
   args.communicator_ = context.communicator;
   if (launch.kernel->prepare) {
-    const KernelQuery query{node.attrs, args.in_types_, args.out_types_};
+    const KernelQuery query{node.attrs, args.in_types_, args.out_types_, engine.config};
     const int threads = context.pool != nullptr ? context.pool->num_threads() : 1;
     launch.prepared = launch.kernel->prepare(query, threads);
   }

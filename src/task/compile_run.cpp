@@ -15,6 +15,7 @@
 #include "data/sampler.h"
 #include "renaissance/data/datasets.h"
 #include "task/compiled_run.h"
+#include "task/engine_tuning.h"
 #include "task/held_data.h"
 #include "task/sample_check.h"
 
@@ -214,10 +215,14 @@ CompiledRun compile_run(const RunRequest& request) {
   // What was chosen is what the run was made with: a resume may name it.
   if (run.device.kind == DeviceKind::CPU) run.config.global.use_cpu();
   const bool tf32 = run.config.global.values().tf32 && run.device.kind == DeviceKind::CUDA;
+  const GlobalSetting::Values& global = run.config.global.values();
+  EngineTuning engines({.search_seconds = global.search_seconds, .cache = global.tuning_cache},
+                       run.device.kind, run.device.gpus.empty() ? 0 : run.device.gpus.front());
   const auto oracle = make_kernel_oracle(run.device.kind, run.tuning,
                                          {.tf32 = tf32,
-                                          .unrepeatable = !run.config.global.values().deterministic,
-                                          .keep_gradients = run.config.train.keep_gradients});
+                                          .unrepeatable = !global.deterministic,
+                                          .keep_gradients = run.config.train.keep_gradients},
+                                         engines.search());
   const Fields declared = declared_fields(run.config);
   if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
 
@@ -256,6 +261,7 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.variants = run.variants.keys();
   run.classification = compile_request.loss.classification;
   run.compiled = compile(compile_request, *oracle);
+  engines.finish();
   const PreprocessorSetting::Values& data = run.config.preprocessor.values();
   run.bad_samples = std::make_shared<data::BadSamples>(data.bad_samples, data.bad_sample_limit);
   check_samples(run);

@@ -115,6 +115,11 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
   if (global.tf32 && cpu) notes.add("use_tf32: the CPU has no TF32, products are fp32");
   if (!global.deterministic && cpu)
     notes.add("deterministic=false: every CPU kernel is deterministic");
+  const GlobalSetting::Values defaults;
+  if (cpu && global.search_seconds != defaults.search_seconds)
+    notes.add("search_seconds: the CPU's engines are chosen by rank");
+  if (cpu && global.tuning_cache != defaults.tuning_cache)
+    notes.add("tuning_cache: the CPU's engines are chosen by rank");
   if (config.train.locate_faults && cpu)
     notes.add("locate_faults: an error of the CPU always names its node");
   if (data.fully && !data.dataset_name.empty() && !in_files(config))

@@ -94,6 +94,18 @@ GlobalSetting& GlobalSetting::deterministic(bool on) {
   return *this;
 }
 
+GlobalSetting& GlobalSetting::search_seconds(double s) {
+  TR_CHECK(s >= 0 && std::isfinite(s), "search_seconds is {}, expected 0 or more", s);
+  values_.search_seconds = s;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::tuning_cache(std::string place) {
+  TR_CHECK(!place.empty(), "tuning_cache is empty, expected auto, off or a file's path");
+  values_.tuning_cache = std::move(place);
+  return *this;
+}
+
 GlobalSetting& GlobalSetting::global_batch_size(std::int64_t n) {
   TR_CHECK(n >= 1, "global_batch_size is {}, expected at least 1", n);
   values_.global_batch_size = n;

@@ -10,6 +10,7 @@
 #include "core/human.h"
 #include "graph/compiler.h"
 #include "graph/plan_report.h"
+#include "task/engine_tuning.h"
 #include "task/parse.h"
 
 namespace tr::command {
@@ -23,7 +24,10 @@ struct PlanArgs {
   std::string dtype = "fp32";
   std::string device = "cpu";
   std::int64_t budget = 0;
+  bool engines = false;
   JsonOutput json;
+
+  DeviceKind kind() const { return device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA; }
 };
 
 std::string model_list() { return fmt::format("{}", fmt::join(zoo::model_names(), ", ")); }
@@ -39,9 +43,58 @@ bool lacks_kernels(const zoo::Model& model, const CompileRequest& request,
   }
 }
 
+/// Which engines run the nodes that have a choice.
+class Engines {
+ public:
+  /// Where the device is there, as a training measures them or finds them in the cache.
+  explicit Engines(const PlanArgs& args) : kind_(args.kind()) {
+    const DeviceBackend* backend = find_backend(kind_);
+    if (kind_ == DeviceKind::CPU) return;
+    const bool there = backend != nullptr && !backend->devices().empty();
+    if (!there) why_ = backend == nullptr ? "this build has no CUDA backend" : backend->why_none();
+    if (there) tuning_ = std::make_unique<EngineTuning>(TuningOptions{}, kind_, 0);
+  }
+  EngineSearch* search() { return tuning_ ? tuning_->search() : nullptr; }
+  TuningTable& table() { return table_; }
+  void finish() {
+    if (tuning_) tuning_->finish();
+  }
+
+  std::string text() const {
+    std::string text = fmt::format("\nengines{}", why_.empty() ? "" : ", by rank: " + why_);
+    for (const auto& [node, engine] : table_.entries()) {
+      // What stands behind # is for the library alone.
+      text += fmt::format("\n  {}\n    {}, {}", node, engine.substr(0, engine.find('#')),
+                          how(table_.us_of(node)));
+    }
+    return text;
+  }
+  nlohmann::json json() const {
+    nlohmann::json all = nlohmann::json::array();
+    for (const auto& [node, engine] : table_.entries()) {
+      const double us = table_.us_of(node);
+      all.push_back({{"node", node},
+                     {"engine", engine},
+                     {"us", us > 0 ? nlohmann::json(us) : nlohmann::json(nullptr)}});
+    }
+    return all;
+  }
+
+ private:
+  static std::string how(double us) {
+    return us > 0 ? fmt::format("measured: {:.2f} us", us) : std::string("by rank");
+  }
+
+  DeviceKind kind_;
+  std::string why_;  // nothing is measured
+  std::unique_ptr<EngineTuning> tuning_;
+  TuningTable table_;
+};
+
 /// A training, a validation and a prediction step of `batch` samples: the image models with SGD and
 /// momentum, the article's network with AdamW.
-CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::int64_t batch) {
+CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::int64_t batch,
+                          TuningTable& tuning, EngineSearch* search) {
   CompileRequest request;
   request.model = model.blueprint;
   request.sample_fields = {{"image", {model.input, DType::FP32}},
@@ -60,10 +113,10 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
     key.fields["label"] = {Shape{batch}, DType::INT32};
     request.variants.push_back(std::move(key));
   }
-  const DeviceKind device = args.device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA;
-  TuningTable tuning;
-  const auto kernels = make_kernel_oracle(device, tuning);
-  if (lacks_kernels(model, request, *kernels)) return compile(request, PlanningOracle(device));
+  const auto kernels = make_kernel_oracle(args.kind(), tuning, {}, search);
+  if (lacks_kernels(model, request, *kernels)) {
+    return compile(request, PlanningOracle(args.kind()));
+  }
   return compile(request, *kernels);
 }
 
@@ -82,7 +135,10 @@ int run_plan(PlanArgs args) {
   TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
            "--budget is {}, expected bytes, at most 2^60", args.budget);
   const zoo::Model model = zoo::make_model(args.model);
-  const CompileResult compiled = compile_for(args, model, args.batch);
+  Engines engines(args);
+  const CompileResult compiled =
+      compile_for(args, model, args.batch, engines.table(), engines.search());
+  engines.finish();
   const PlanReport report = report_plan(compiled.lowered, compiled.arch, compiled.memory);
   nlohmann::json json = nlohmann::json::parse(report.json());
   json["model"] = args.model;
@@ -94,11 +150,18 @@ int run_plan(PlanArgs args) {
   json["flops"] = compiled.arch.flops();
   std::string text =
       fmt::format("{}, batch {}, {}\n{}", args.model, args.batch, args.dtype, report.text());
+  if (args.engines) {
+    text += engines.text();
+    json["engines"] = engines.json();
+  }
   json["largest_batch"] = nullptr;
   if (args.budget > 0) {
     const std::int64_t largest = largest_batch(args.budget, [&](std::int64_t batch) {
-      return batch == args.batch ? report.peak_bytes
-                                 : compile_for(args, model, batch).memory.peak_bytes();
+      // Engines by rank need as much room as any: nothing is measured for a guess.
+      TuningTable by_rank;
+      return batch == args.batch
+                 ? report.peak_bytes
+                 : compile_for(args, model, batch, by_rank, nullptr).memory.peak_bytes();
     });
     json["budget_bytes"] = args.budget;
     json["largest_batch"] = largest;
@@ -129,6 +192,9 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->add_option("--budget", args->budget_text,
                    "bytes; then the largest batch that fits is found")
       ->type_name("BYTES");
+  command->add_flag("--engines", args->engines,
+                    "print which engine runs each node that has a choice, and its time where the "
+                    "device is there to measure it");
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_plan(*args); });
 }

@@ -5,6 +5,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cudnn_info.h"
+#include "backend/cuda/engine_bench.h"
 #include "backend/cuda/executor.h"
 #include "backend/device_backend.h"
 #include "core/format.h"
@@ -64,6 +65,8 @@ const DeviceBackendRegistration kCuda{{
     .why_none = why_none,
     .libraries = [] { return std::vector{cublaslt_info(), cudnn_info()}; },
     .make_executor = make_executor,
+    .make_bench = make_engine_bench,
+    .tuning_environment = tuning_environment,
 }};
 
 }  // namespace

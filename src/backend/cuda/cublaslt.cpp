@@ -32,6 +32,7 @@ CublasLt load() {
   library.resolve("cublasLtMatmulPreferenceDestroy", api.preference_destroy);
   library.resolve("cublasLtMatmulPreferenceSetAttribute", api.preference_set);
   library.resolve("cublasLtMatmulAlgoGetHeuristic", api.get_heuristic);
+  library.resolve("cublasLtMatmulAlgoCheck", api.algo_check);
   library.resolve("cublasLtMatmulAlgoConfigGetAttribute", api.config_get);
   return api;
 }

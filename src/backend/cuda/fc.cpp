@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = act(x W^T + b), dx = (dy W) * act'(gate), dW = dy^T x, db = sum over rows of dy. Bias,
 // activation and db are the product's own epilogue where its engine offers that, else a kernel of
-// ours after it; a 16-bit result is then rounded once, from an fp32 product in the workspace.
+// ours after it; which form, and which algorithm of the engine, is what a config says.
+#include <algorithm>
+#include <optional>
+
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/fc_epilogue.h"
 #include "backend/cuda/fc_product.h"
@@ -13,6 +16,8 @@
 
 namespace tr::cuda {
 namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
 
 std::int64_t num_rows(const TensorType& type) {
   const std::int64_t columns = type.shape.back();
@@ -27,201 +32,245 @@ float activation_alpha(const Attrs& attrs) {
   return attrs.contains("alpha") ? attrs.f32("alpha") : 0.0f;
 }
 
-/// A product and what is fused into it.
-struct ChosenProduct {
-  std::unique_ptr<Product> product;
-  Fused fused = Fused::NONE;
+/// How a product and what follows it are made.
+enum class Form : std::uint8_t {
+  PLAIN,    // nothing follows
+  FUSED,    // the product writes the result's dtype; its engine does what follows, or what follows
+            // changes no value but to zero (relu's derivative)
+  MASKED,   // a mask is made of relu's result, and the engine drops what it does not let through
+  SEPARATE  // the product is fp32, in the workspace if the result is not; a kernel of ours follows
 };
 
-/// With `wanted` fused if the engine has that, else alone. Which algorithms a device has is known
-/// only there: if the engine has none, our own kernel takes the product, and the log says so.
-ChosenProduct make_product(const ProductEngine& engine, const ProductShape& shape, Fused wanted) {
-  if (wanted != Fused::NONE) {
-    if (auto product = engine.make(shape, wanted)) return {std::move(product), wanted};
+constexpr std::string_view kFormNames[] = {"plain", "fused", "masked", "separate"};
+
+std::string_view name_of(Form form) { return kFormNames[std::size_t(form)]; }
+
+/// "FORM" or "FORM ALGORITHM"
+struct FormConfig {
+  Form form = Form::PLAIN;
+  std::string_view algorithm;
+
+  static std::optional<FormConfig> parse(std::string_view config) {
+    const EngineText parts(config);
+    for (const Form form : {Form::PLAIN, Form::FUSED, Form::MASKED, Form::SEPARATE}) {
+      if (parts.kernel == name_of(form)) return FormConfig{form, parts.config};
+    }
+    return std::nullopt;
   }
-  if (auto product = engine.make(shape, Fused::NONE)) return {std::move(product), Fused::NONE};
-  log_warning("{} has no algorithm for the {} product [{}, {}] x [{}, {}]; a slower kernel runs it",
-              engine.name, shape.dtype, shape.m, shape.k, shape.k, shape.n);
-  return {simt_engine().make(shape, Fused::NONE), Fused::NONE};
-}
+};
 
-/// Product of fc or fc_dx followed by an epilogue over its result.
-struct FinishedShape {
-  ProductShape product;  // its result: fp32 if an epilogue of ours may follow
-  std::int64_t staging = 0;
+/// Everything that is decided for one form.
+struct Plan {
+  ProductShape product;
+  Fused fused = Fused::NONE;
+  Form form = Form::PLAIN;
+  std::int64_t extra = 0;  // place of what follows, behind the product's workspace
   std::int64_t workspace_bytes = 0;
-  DType stored = DType::FP32;
-  bool staged = false;  // the product stands in the workspace, not in the result
 
-  FinishedShape(const ProductEngine& engine, ProductShape shape, DType stored, bool finishes)
-      : product(shape), stored(stored), staged(finishes && stored != DType::FP32) {
-    product.result = finishes ? DType::FP32 : stored;
+  Plan(const ProductEngine& engine, const ProductShape& shape, Form form, Fused fused,
+       std::int64_t extra_bytes)
+      : product(shape), fused(fused), form(form) {
     WorkspaceLayout layout;
     layout.reserve(engine.workspace_bytes(product));
-    if (staged) {
-      staging = layout.reserve(product.result_elements() * std::int64_t(sizeof(float)));
-    }
+    extra = layout.reserve(extra_bytes);
     workspace_bytes = layout.bytes();
-  }
-  void* place(const KernelArgs& args, void* result) const {
-    return staged ? args.workspace() + staging : result;
   }
 };
 
-/// x [M, K] W [O, K]: y = x W^T
-FinishedShape forward_shape(const ProductEngine& engine, const KernelQuery& query) {
-  const TensorType& y = query.out[0];
-  const ProductShape shape{.m = num_rows(y),
-                           .n = query.in[1].shape[0],
-                           .k = query.in[1].shape[1],
-                           .transpose_b = true,
-                           .dtype = query.in[0].dtype};
-  const bool bias = query.in.size() > 2 && query.in[2].shape.rank() > 0;
-  return {engine, shape, y.dtype, bias || !activation_name(query.attrs).empty()};
+/// A plan whose product the device has.
+struct ChosenPlan {
+  Plan plan;
+  std::unique_ptr<Product> product;
+};
+
+/// By the query's config; without one the first form that the engine has. Which algorithms a device
+/// has is known only there: if the engine has none, our own kernel takes the product, and the log
+/// says so. `Op` gives forms(query), the preferred first, and plan(engine, query, form).
+template <typename Op>
+ChosenPlan choose_plan(const ProductEngine& engine, const KernelQuery& query) {
+  if (const auto config = FormConfig::parse(query.config)) {
+    Plan plan = Op::plan(engine, query, config->form);
+    auto product = engine.make(plan.product, plan.fused, config->algorithm);
+    if (product == nullptr)
+      throw_as<DeviceError>("{} does not have the algorithm '{}' here", engine.name, query.config);
+    return {plan, std::move(product)};
+  }
+  for (const Form form : Op::forms(query)) {
+    Plan plan = Op::plan(engine, query, form);
+    if (auto product = engine.make(plan.product, plan.fused, "")) return {plan, std::move(product)};
+  }
+  const Plan plan = Op::plan(engine, query, Op::forms(query).back());
+  const ProductShape& shape = plan.product;
+  log_warning("{} has no algorithm for the {} product [{}, {}] x [{}, {}]; a slower kernel runs it",
+              engine.name, shape.dtype, shape.m, shape.k, shape.k, shape.n);
+  return {plan, simt_engine().make(shape, Fused::NONE, "")};
 }
 
+/// x [M, K] W [O, K]: y = x W^T
 class Fc final : public PreparedKernel {
  public:
-  static std::int64_t workspace_bytes(const ProductEngine& engine, const KernelQuery& query) {
-    return forward_shape(engine, query).workspace_bytes;
+  static bool has_bias(const KernelQuery& query) {
+    return query.in.size() > 2 && query.in[2].shape.rank() > 0;
   }
-  static ProductShape shape_of(const ProductEngine& engine, const KernelQuery& query) {
-    return forward_shape(engine, query).product;
+  static std::vector<Form> forms(const KernelQuery& query) {
+    const std::string activation = activation_name(query.attrs);
+    if (activation.empty() && !has_bias(query)) return {Form::PLAIN};
+    if (activation.empty() || activation == "relu") return {Form::FUSED, Form::SEPARATE};
+    return {Form::SEPARATE};
+  }
+  static Plan plan(const ProductEngine& engine, const KernelQuery& query, Form form) {
+    const TensorType& y = query.out[0];
+    ProductShape shape{.m = num_rows(y),
+                       .n = query.in[1].shape[0],
+                       .k = query.in[1].shape[1],
+                       .transpose_b = true,
+                       .dtype = query.in[0].dtype,
+                       .result = y.dtype};
+    const bool low = y.dtype != DType::FP32;
+    if (form == Form::SEPARATE) {
+      shape.result = DType::FP32;
+      return {engine, shape, form, Fused::NONE, low ? shape.result_elements() * kFloatBytes : 0};
+    }
+    if (form == Form::PLAIN) return {engine, shape, form, Fused::NONE, 0};
+    const bool relu = !activation_name(query.attrs).empty();
+    const Fused fused = !has_bias(query) ? Fused::RELU : relu ? Fused::BIAS_RELU : Fused::BIAS;
+    // The library wants a bias of the result's dtype.
+    return {engine, shape, form, fused, low && has_bias(query) ? shape.n * kFloatBytes : 0};
   }
 
   Fc(const ProductEngine& engine, const KernelQuery& query)
-      : shape_(forward_shape(engine, query)),
+      : chosen_(choose_plan<Fc>(engine, query)),
+        stored_(query.out[0].dtype),
         epilogue_(find_epilogue(activation_name(query.attrs))),
-        alpha_(activation_alpha(query.attrs)) {
-    const std::string activation = activation_name(query.attrs);
-    const bool bias = query.in.size() > 2 && query.in[2].shape.rank() > 0;
-    finishes_ = bias || !activation.empty();
-    Fused wanted = Fused::NONE;
-    // cuBLASLt wants a bias of the result's dtype; ours is fp32.
-    if (shape_.stored == DType::FP32) {
-      if (activation.empty() && bias) wanted = Fused::BIAS;
-      if (activation == "relu") wanted = bias ? Fused::BIAS_RELU : Fused::RELU;
-    }
-    chosen_ = make_product(engine, shape_.product, wanted);
-    if (chosen_.fused != Fused::NONE) finishes_ = false;
-  }
+        alpha_(activation_alpha(query.attrs)) {}
 
   void run(const KernelArgs& args) const override {
+    const Plan& plan = chosen_.plan;
     auto* y = args.out<std::byte>(0);
     const float* bias = args.has_in(2) ? args.in<float>(2) : nullptr;
-    void* product = shape_.place(args, y);
+    const bool low = stored_ != DType::FP32, separate = plan.form == Form::SEPARATE;
+    std::byte* extra = args.workspace() + plan.extra;
+    std::byte* product = separate && low ? extra : y;
+    const void* vector = bias;
+    if (!separate && low && bias != nullptr) {
+      round_vector(args, bias, extra, stored_, plan.product.n);
+      vector = extra;
+    }
     chosen_.product->run(args, {.a = args.in<std::byte>(0),
                                 .b = args.in<std::byte>(1),
                                 .c = product,
-                                .vector = const_cast<float*>(bias),
+                                .vector = const_cast<void*>(vector),
                                 .workspace = args.workspace()});
-    if (!finishes_) return;
-    epilogue_->forward(args, {.product = static_cast<const float*>(product),
+    if (!separate) return;
+    epilogue_->forward(args, {.product = reinterpret_cast<const float*>(product),
                               .bias = bias,
                               .result = y,
-                              .dtype = shape_.stored,
-                              .rows = shape_.product.m,
-                              .columns = shape_.product.n,
+                              .dtype = stored_,
+                              .rows = plan.product.m,
+                              .columns = plan.product.n,
                               .alpha = alpha_});
   }
 
  private:
-  FinishedShape shape_;
+  ChosenPlan chosen_;
+  DType stored_;
   const Epilogue* epilogue_;
   float alpha_;
-  bool finishes_ = false;
-  ChosenProduct chosen_;
 };
 
 /// dy [M, O] W [O, K]: dx = dy W
-FinishedShape dx_shape(const ProductEngine& engine, const KernelQuery& query) {
-  const TensorType& dx = query.out[0];
-  const ProductShape shape{.m = num_rows(dx),
-                           .n = query.in[1].shape[1],
-                           .k = query.in[1].shape[0],
-                           .dtype = query.in[0].dtype};
-  return {engine, shape, dx.dtype, !activation_name(query.attrs).empty()};
-}
-
 class FcDx final : public PreparedKernel {
  public:
-  static std::int64_t workspace_bytes(const ProductEngine& engine, const KernelQuery& query) {
-    return dx_shape(engine, query).workspace_bytes;
+  static std::vector<Form> forms(const KernelQuery& query) {
+    const std::string activation = activation_name(query.attrs);
+    if (activation.empty()) return {Form::PLAIN};
+    // Rounding before relu's derivative, which is 0 or 1, is rounding after it.
+    if (activation == "relu" && query.out[0].dtype != DType::FP32) {
+      return {Form::FUSED, Form::MASKED, Form::SEPARATE};
+    }
+    return {Form::SEPARATE};
   }
-  static ProductShape shape_of(const ProductEngine& engine, const KernelQuery& query) {
-    return dx_shape(engine, query).product;
+  static Plan plan(const ProductEngine& engine, const KernelQuery& query, Form form) {
+    const TensorType& dx = query.out[0];
+    ProductShape shape{.m = num_rows(dx),
+                       .n = query.in[1].shape[1],
+                       .k = query.in[1].shape[0],
+                       .dtype = query.in[0].dtype,
+                       .result = form == Form::SEPARATE ? DType::FP32 : dx.dtype};
+    if (form == Form::MASKED)
+      return {engine, shape, form, Fused::MASK, shape.m * mask_row_bits(shape.n) / 8};
+    const bool staged = form == Form::SEPARATE && dx.dtype != DType::FP32;
+    return {engine, shape, form, Fused::NONE, staged ? shape.result_elements() * kFloatBytes : 0};
   }
 
   FcDx(const ProductEngine& engine, const KernelQuery& query)
-      : shape_(dx_shape(engine, query)),
+      : chosen_(choose_plan<FcDx>(engine, query)),
+        stored_(query.out[0].dtype),
         epilogue_(find_epilogue(activation_name(query.attrs))),
-        alpha_(activation_alpha(query.attrs)),
-        finishes_(!activation_name(query.attrs).empty()),
-        chosen_(make_product(engine, shape_.product, Fused::NONE)) {}
+        alpha_(activation_alpha(query.attrs)) {}
 
   void run(const KernelArgs& args) const override {
+    const Plan& plan = chosen_.plan;
     auto* dx = args.out<std::byte>(0);
-    void* product = shape_.place(args, dx);
+    const bool separate = plan.form == Form::SEPARATE;
+    std::byte* extra = args.workspace() + plan.extra;
+    std::byte* product = separate && stored_ != DType::FP32 ? extra : dx;
+    if (plan.form == Form::MASKED) {
+      mark_positive(args, args.in<std::byte>(2), extra, stored_, plan.product.m, plan.product.n);
+    }
     chosen_.product->run(args, {.a = args.in<std::byte>(0),
                                 .b = args.in<std::byte>(1),
                                 .c = product,
+                                .vector = extra,
                                 .workspace = args.workspace()});
-    if (!finishes_) return;
-    epilogue_->backward(args, {.product = static_cast<const float*>(product),
+    if (plan.form == Form::FUSED) {
+      drop_where_not_positive(args, args.in<std::byte>(2), dx, stored_,
+                              plan.product.result_elements());
+    }
+    if (!separate) return;
+    epilogue_->backward(args, {.product = reinterpret_cast<const float*>(product),
                                .gate = args.in<std::byte>(2),
                                .result = dx,
-                               .dtype = shape_.stored,
-                               .rows = shape_.product.m,
-                               .columns = shape_.product.n,
+                               .dtype = stored_,
+                               .rows = plan.product.m,
+                               .columns = plan.product.n,
                                .alpha = alpha_});
   }
 
  private:
-  FinishedShape shape_;
+  ChosenPlan chosen_;
+  DType stored_;
   const Epilogue* epilogue_;
   float alpha_;
-  bool finishes_;
-  ChosenProduct chosen_;
 };
 
 /// dy [M, O] x [M, K]: dW = dy^T x
-struct DweightShape {
-  ProductShape product;
-  ColumnSums sums;
-  std::int64_t partials = 0;
-  std::int64_t workspace_bytes = 0;
-
-  DweightShape(const ProductEngine& engine, const KernelQuery& query) {
-    const TensorType &dy = query.in[0], &x = query.in[1];
-    const std::int64_t rows = num_rows(dy);
-    product = {.m = dy.shape.back(),
-               .n = x.shape.back(),
-               .k = rows,
-               .transpose_a = true,
-               .dtype = dy.dtype};
-    sums = {rows, dy.shape.back(), dy.dtype};
-    WorkspaceLayout layout;
-    layout.reserve(engine.workspace_bytes(product));
-    if (query.out.size() > 1) partials = layout.reserve(sums.workspace_bytes());
-    workspace_bytes = layout.bytes();
-  }
-};
-
 class FcDweight final : public PreparedKernel {
  public:
-  static std::int64_t workspace_bytes(const ProductEngine& engine, const KernelQuery& query) {
-    return DweightShape(engine, query).workspace_bytes;
+  static ColumnSums sums_of(const KernelQuery& query) {
+    const TensorType& dy = query.in[0];
+    return {num_rows(dy), dy.shape.back(), dy.dtype};
   }
-  static ProductShape shape_of(const ProductEngine& engine, const KernelQuery& query) {
-    return DweightShape(engine, query).product;
+  static std::vector<Form> forms(const KernelQuery& query) {
+    if (query.out.size() < 2) return {Form::PLAIN};
+    return {Form::FUSED, Form::SEPARATE};
+  }
+  static Plan plan(const ProductEngine& engine, const KernelQuery& query, Form form) {
+    const TensorType &dy = query.in[0], &x = query.in[1];
+    const ProductShape shape{.m = dy.shape.back(),
+                             .n = x.shape.back(),
+                             .k = num_rows(dy),
+                             .transpose_a = true,
+                             .dtype = dy.dtype};
+    return {engine, shape, form, form == Form::FUSED ? Fused::COLUMN_SUMS : Fused::NONE,
+            form == Form::SEPARATE ? sums_of(query).workspace_bytes() : 0};
   }
 
   FcDweight(const ProductEngine& engine, const KernelQuery& query)
-      : shape_(engine, query),
-        chosen_(make_product(engine, shape_.product,
-                             query.out.size() > 1 ? Fused::COLUMN_SUMS : Fused::NONE)) {}
+      : chosen_(choose_plan<FcDweight>(engine, query)), sums_(sums_of(query)) {}
 
   void run(const KernelArgs& args) const override {
+    const Plan& plan = chosen_.plan;
     float* dbias = args.num_out() > 1 ? args.out<float>(1) : nullptr;
     const auto* dy = args.in<std::byte>(0);
     chosen_.product->run(args, {.a = dy,
@@ -229,18 +278,15 @@ class FcDweight final : public PreparedKernel {
                                 .c = args.out<float>(0),
                                 .vector = dbias,
                                 .workspace = args.workspace()});
-    if (dbias != nullptr && chosen_.fused == Fused::NONE) {
-      shape_.sums.run(args, dy, dbias, args.workspace() + shape_.partials);
-    }
+    if (plan.form == Form::SEPARATE) sums_.run(args, dy, dbias, args.workspace() + plan.extra);
   }
 
  private:
-  DweightShape shape_;
-  ChosenProduct chosen_;
+  ChosenPlan chosen_;
+  ColumnSums sums_;
 };
 
-template <typename Kernel>
-std::string refuse(const ProductEngine& engine, const KernelQuery& query) {
+std::string refuse(const ProductEngine& engine, const KernelQuery& query, const Plan& plan) {
   const DType dtype = query.in[0].dtype;
   if (!is_floating(dtype)) return fmt::format("{} operands, expected a floating dtype", dtype);
   if (query.in[1].dtype != dtype) {
@@ -250,21 +296,74 @@ std::string refuse(const ProductEngine& engine, const KernelQuery& query) {
   if (find_epilogue(activation) == nullptr) {
     return fmt::format("there is no epilogue of activation '{}'", activation);
   }
-  return engine.refuse(Kernel::shape_of(engine, query));
+  return engine.refuse(plan.product);
 }
 
-template <typename Kernel>
+/// Large products are worth more measurements: 8 algorithms each, small ones 3.
+int most_algorithms(const ProductShape& shape) {
+  constexpr double kLarge = 1e10;  // floating-point operations
+  return 2.0 * double(shape.m) * double(shape.n) * double(shape.k) >= kLarge ? 8 : 3;
+}
+
+template <typename Op>
+std::vector<std::string> configs(const ProductEngine& engine, const KernelQuery& query) {
+  std::vector<std::string> all;
+  for (const Form form : Op::forms(query)) {
+    const Plan plan = Op::plan(engine, query, form);
+    if (engine.algorithms == nullptr) {
+      if (engine.make(plan.product, plan.fused, "")) all.emplace_back(name_of(form));
+      continue;
+    }
+    const int most = most_algorithms(plan.product);
+    for (const std::string& algorithm : engine.algorithms(plan.product, plan.fused, most)) {
+      all.push_back(fmt::format("{} {}", name_of(form), algorithm));
+    }
+  }
+  return all;
+}
+
+template <typename Op>
+std::string refuse_config(const ProductEngine& engine, const KernelQuery& query) {
+  const auto config = FormConfig::parse(query.config);
+  const std::vector<Form> forms = Op::forms(query);
+  if (!config || std::find(forms.begin(), forms.end(), config->form) == forms.end()) {
+    return fmt::format("'{}' is no config of this node", query.config);
+  }
+  const Plan plan = Op::plan(engine, query, config->form);
+  if (engine.make(plan.product, plan.fused, config->algorithm)) return "";
+  return fmt::format("{} does not have the algorithm '{}' here", engine.name, config->algorithm);
+}
+
+/// Without a config the form is known on the device only: there is room for each.
+template <typename Op>
+std::int64_t workspace_bytes(const ProductEngine& engine, const KernelQuery& query) {
+  if (const auto config = FormConfig::parse(query.config))
+    return Op::plan(engine, query, config->form).workspace_bytes;
+  std::int64_t most = 0;
+  for (const Form form : Op::forms(query)) {
+    most = std::max(most, Op::plan(engine, query, form).workspace_bytes);
+  }
+  return most;
+}
+
+template <typename Op>
 KernelDef fc_kernel(const std::string& op, const ProductEngine& engine) {
   KernelDef def;
   def.op = op;
   def.device = DeviceKind::CUDA;
   def.name = "cuda." + op + "." + engine.name;
-  def.refuse = [&engine](const KernelQuery& query) { return refuse<Kernel>(engine, query); };
+  def.refuse = [&engine](const KernelQuery& query) {
+    return refuse(engine, query, Op::plan(engine, query, Op::forms(query).back()));
+  };
   def.workspace_bytes = [&engine](const KernelQuery& query) {
-    return Kernel::workspace_bytes(engine, query);
+    return workspace_bytes<Op>(engine, query);
+  };
+  def.configs = [&engine](const KernelQuery& query) { return configs<Op>(engine, query); };
+  def.refuse_config = [&engine](const KernelQuery& query) {
+    return refuse_config<Op>(engine, query);
   };
   def.prepare = [&engine](const KernelQuery& query, int) -> std::unique_ptr<PreparedKernel> {
-    return std::make_unique<Kernel>(engine, query);
+    return std::make_unique<Op>(engine, query);
   };
   return def;
 }

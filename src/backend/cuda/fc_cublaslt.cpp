@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
+#include <charconv>
+#include <iterator>
+#include <optional>
 #include <type_traits>
 
 #include "backend/cuda/cublaslt.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::uintptr_t kVectorAlignment = 256;  // of biases and their gradients
+constexpr int kLeastAsked = 8;                    // of the heuristics: some answers are not taken
 
 /// Enough for the partial results of a product cut 16 times along k, within cuBLASLt's usual 32
 /// MiB.
@@ -38,6 +41,7 @@ cublasLtEpilogue_t epilogue_of(Fused fused) {
     case Fused::RELU: return CUBLASLT_EPILOGUE_RELU;
     case Fused::BIAS_RELU: return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Fused::COLUMN_SUMS: return CUBLASLT_EPILOGUE_BGRADB;
+    case Fused::MASK: return CUBLASLT_EPILOGUE_DRELU;
   }
   throw_as<InternalError>("cublaslt: unknown epilogue {}", int(fused));
 }
@@ -83,14 +87,47 @@ Owned<cublasLtMatmulPreference_t> make_preference(std::int64_t workspace) {
   return owned;
 }
 
-bool adds_in_fixed_order(const cublasLtMatmulAlgo_t& algo) {
-  std::uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+template <typename T>
+T config_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  T value{};
   std::size_t written = 0;
-  cublaslt().check(cublaslt().config_get(&algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
-                                         sizeof(scheme), &written),
+  cublaslt().check(cublaslt().config_get(&algo, attribute, &value, sizeof(value), &written),
                    "cublasLtMatmulAlgoConfigGetAttribute");
+  return value;
+}
+
+bool adds_in_fixed_order(const cublasLtMatmulAlgo_t& algo) {
+  const auto scheme = config_of<std::uint32_t>(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
   return scheme == CUBLASLT_REDUCTION_SCHEME_NONE ||
          scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
+constexpr std::size_t kDigits = 16;  // of a word
+
+/// "66/tile20/stages35/split1#WORDS": for a reader, then the descriptor as the library's
+/// documentation allows it to be kept, 16 hexadecimal digits a word.
+std::string text_of(const cublasLtMatmulAlgo_t& algo) {
+  std::string text = fmt::format("{}/tile{}/stages{}/split{}#",
+                                 config_of<std::int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID),
+                                 config_of<std::uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                                 config_of<std::uint32_t>(algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                                 config_of<std::int32_t>(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  for (const std::uint64_t word : algo.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+std::optional<cublasLtMatmulAlgo_t> algo_from(std::string_view text) {
+  const std::size_t mark = text.find('#');
+  if (mark == std::string_view::npos) return std::nullopt;
+  const std::string_view words = text.substr(mark + 1);
+  cublasLtMatmulAlgo_t algo{};
+  if (words.size() != std::size(algo.data) * kDigits) return std::nullopt;
+  for (std::size_t i = 0; i < std::size(algo.data); ++i) {
+    const char* begin = words.data() + i * kDigits;
+    const auto [end, error] = std::from_chars(begin, begin + kDigits, algo.data[i], 16);
+    if (error != std::errc{} || end != begin + kDigits) return std::nullopt;
+  }
+  return algo;
 }
 
 /// Row-major C = op(A) op(B) is, column-major, C^T = op(B)^T op(A)^T: the operands change places.
@@ -113,17 +150,17 @@ class CublasLtProduct final : public Product {
     set(desc, CUBLASLT_MATMUL_DESC_TRANSB, operation(shape.transpose_a));
     set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(fused));
     // The heuristics may look at the alignment of a vector that only run() knows.
-    if (has_vector()) {
-      set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(kVectorAlignment));
-    }
+    if (has_vector()) set(desc, vector_attribute(), reinterpret_cast<void*>(kVectorAlignment));
+    if (fused == Fused::MASK)
+      set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mask_row_bits(shape.n));
   }
 
-  /// Asks the heuristics, whose answer depends on shape, device and library only. False: they have
-  /// nothing.
-  bool choose(std::int64_t workspace) {
+  /// What the heuristics answer, which depends on shape, device and library only, best first;
+  /// without those that add in no fixed order.
+  std::vector<cublasLtMatmulHeuristicResult_t> find(std::int64_t workspace, int most) const {
     const CublasLt& lt = cublaslt();
     const auto preference = make_preference(workspace);
-    std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(std::size_t(std::max(most, kLeastAsked)));
     int count = 0;
     const cublasStatus_t status =
         lt.get_heuristic(handle_, desc_.get(), first_.get(), second_.get(), result_.get(),
@@ -132,26 +169,40 @@ class CublasLtProduct final : public Product {
     // product may not.
     const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
                          (status == CUBLAS_STATUS_INVALID_VALUE && fused_ != Fused::NONE);
-    if (refused) return false;
+    if (refused) return {};
     lt.check(status, "cublasLtMatmulAlgoGetHeuristic");
-    for (int i = 0; i < count; ++i) {
+    std::vector<cublasLtMatmulHeuristicResult_t> taken;
+    for (int i = 0; i < count && int(taken.size()) < most; ++i) {
       const cublasLtMatmulHeuristicResult_t& candidate = found[std::size_t(i)];
-      if (candidate.state != CUBLAS_STATUS_SUCCESS ||
-          candidate.workspaceSize > std::size_t(workspace) ||
-          !adds_in_fixed_order(candidate.algo)) {
-        continue;
+      if (candidate.state == CUBLAS_STATUS_SUCCESS &&
+          candidate.workspaceSize <= std::size_t(workspace) &&
+          adds_in_fixed_order(candidate.algo)) {
+        taken.push_back(candidate);
       }
-      algo_ = candidate.algo;
-      workspace_bytes_ = candidate.workspaceSize;
-      return true;
     }
-    return false;
+    return taken;
+  }
+
+  /// False: the library refuses the algorithm here, or it is not one of those that find() gives.
+  bool take(const cublasLtMatmulAlgo_t& algo, std::int64_t workspace) {
+    cublasLtMatmulHeuristicResult_t checked{};
+    const cublasStatus_t status =
+        cublaslt().algo_check(handle_, desc_.get(), first_.get(), second_.get(), result_.get(),
+                              result_.get(), &algo, &checked);
+    if (status != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > std::size_t(workspace) ||
+        !adds_in_fixed_order(algo)) {
+      return false;
+    }
+    use(algo, checked.workspaceSize);
+    return true;
+  }
+  void use(const cublasLtMatmulAlgo_t& algo, std::size_t workspace) {
+    algo_ = algo;
+    workspace_bytes_ = workspace;
   }
 
   void run(const KernelArgs& args, const ProductOperands& operands) const override {
-    if (has_vector()) {
-      set(desc_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
-    }
+    if (has_vector()) set(desc_.get(), vector_attribute(), operands.vector);
     const float one = 1, zero = 0;
     cublaslt().check(cublaslt().matmul(handle_, desc_.get(), &one, operands.b, first_.get(),
                                        operands.a, second_.get(), &zero, operands.c, result_.get(),
@@ -162,6 +213,10 @@ class CublasLtProduct final : public Product {
 
  private:
   bool has_vector() const { return fused_ != Fused::NONE && fused_ != Fused::RELU; }
+  cublasLtMatmulDescAttributes_t vector_attribute() const {
+    return fused_ == Fused::MASK ? CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
+                                 : CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+  }
 
   cublasLtHandle_t handle_;
   Fused fused_;
@@ -183,23 +238,48 @@ std::string refuse_tf32(const ProductShape& shape) {
 }
 
 template <cublasComputeType_t kCompute>
-std::unique_ptr<Product> make(const ProductShape& shape, Fused fused) {
+std::unique_ptr<Product> make(const ProductShape& shape, Fused fused, std::string_view algorithm) {
   auto product = std::make_unique<CublasLtProduct>(shape, fused, kCompute);
-  if (!product->choose(workspace_bytes(shape))) return nullptr;
+  const std::int64_t workspace = workspace_bytes(shape);
+  if (!algorithm.empty()) {
+    const auto algo = algo_from(algorithm);
+    return algo && product->take(*algo, workspace) ? std::move(product) : nullptr;
+  }
+  const auto found = product->find(workspace, 1);
+  if (found.empty()) return nullptr;
+  product->use(found[0].algo, found[0].workspaceSize);
   return product;
+}
+
+template <cublasComputeType_t kCompute>
+std::vector<std::string> algorithms(const ProductShape& shape, Fused fused, int most) {
+  const CublasLtProduct product(shape, fused, kCompute);
+  std::vector<std::string> texts;
+  for (const auto& found : product.find(workspace_bytes(shape), most)) {
+    texts.push_back(text_of(found.algo));
+  }
+  return texts;
 }
 
 }  // namespace
 
 const ProductEngine& cublaslt_engine() {
-  static const ProductEngine engine{"cublaslt", 10, refuse, workspace_bytes,
-                                    make<CUBLAS_COMPUTE_32F>};
+  static const ProductEngine engine{"cublaslt",
+                                    10,
+                                    refuse,
+                                    workspace_bytes,
+                                    make<CUBLAS_COMPUTE_32F>,
+                                    algorithms<CUBLAS_COMPUTE_32F>};
   return engine;
 }
 
 const ProductEngine& cublaslt_tf32_engine() {
-  static const ProductEngine engine{"cublaslt_tf32", 11, refuse_tf32, workspace_bytes,
-                                    make<CUBLAS_COMPUTE_32F_FAST_TF32>};
+  static const ProductEngine engine{"cublaslt_tf32",
+                                    11,
+                                    refuse_tf32,
+                                    workspace_bytes,
+                                    make<CUBLAS_COMPUTE_32F_FAST_TF32>,
+                                    algorithms<CUBLAS_COMPUTE_32F_FAST_TF32>};
   return engine;
 }
 

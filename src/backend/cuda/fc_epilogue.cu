@@ -4,8 +4,11 @@
 
 #include <map>
 
+#include "backend/cuda/cast.cuh"
 #include "backend/cuda/dispatch.h"
+#include "backend/cuda/fc_product.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/map.cuh"
 #include "backend/cuda/scalar.cuh"
 #include "backend/elementwise_functors.h"
 
@@ -156,6 +159,44 @@ std::map<std::string_view, Epilogue> make_table() {
   return table;
 }
 
+template <typename T>
+struct DropWhereNotPositive {
+  const T* gate;
+  T* x;
+
+  template <int N>
+  __device__ void run(std::int64_t i) const {
+    const Vector<T, N> saved = load<N>(gate + i);
+    Vector<T, N> values = load<N>(x + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      if (to_float(saved.v[j]) <= 0.0f) values.v[j] = from_float<T>(0.0f);
+    }
+    store(x + i, values);
+  }
+};
+
+/// A thread makes a byte of the mask: eight neighbours of a row. Bits behind the last column are 0.
+template <typename T>
+__global__ void mark_positive_kernel(const T* gate, std::uint8_t* mask, std::int64_t rows,
+                                     std::int64_t columns, std::int64_t row_bytes, bool wide) {
+  const std::int64_t at = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= rows * row_bytes) return;
+  const std::int64_t row = at / row_bytes, column = at % row_bytes * 8;
+  const T* from = gate + row * columns + column;
+  unsigned bits = 0;
+  if (wide && column < columns) {
+    const Vector<T, 8> values = load<8>(from);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) bits |= unsigned(!(to_float(values.v[j]) <= 0.0f)) << j;
+  } else {
+    for (int j = 0; j < 8 && column + j < columns; ++j) {
+      bits |= unsigned(!(to_float(from[j]) <= 0.0f)) << j;
+    }
+  }
+  mask[at] = std::uint8_t(bits);
+}
+
 }  // namespace
 }  // namespace tr::cuda::epilogue
 
@@ -165,6 +206,39 @@ const Epilogue* find_epilogue(std::string_view name) {
   static const std::map<std::string_view, Epilogue> table = epilogue::make_table();
   const auto found = table.find(name);
   return found == table.end() ? nullptr : &found->second;
+}
+
+void drop_where_not_positive(const KernelArgs& args, const void* gate, void* x, DType dtype,
+                             std::int64_t count) {
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto* from = static_cast<const T*>(gate);
+    auto* to = static_cast<T*>(x);
+    launch_map<kVectorBytes / int(sizeof(T))>(args, count, aligned_to(kVectorBytes, from, to),
+                                              epilogue::DropWhereNotPositive<T>{from, to});
+  });
+}
+
+void mark_positive(const KernelArgs& args, const void* gate, void* mask, DType dtype,
+                   std::int64_t rows, std::int64_t columns) {
+  const std::int64_t row_bytes = mask_row_bits(columns) / 8;
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto* from = static_cast<const T*>(gate);
+    const bool wide = columns % 8 == 0 && aligned_to(8 * sizeof(T), from);
+    launch(args, shape_for(rows * row_bytes, 256, INT32_MAX), epilogue::mark_positive_kernel<T>,
+           from, static_cast<std::uint8_t*>(mask), rows, columns, row_bytes, wide);
+  });
+}
+
+void round_vector(const KernelArgs& args, const float* from, void* to, DType dtype,
+                  std::int64_t count) {
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    auto* rounded = static_cast<T*>(to);
+    launch_map<kVectorBytes / int(sizeof(float))>(
+        args, count, aligned_to(kVectorBytes, from, rounded), Cast<float, T>{from, rounded});
+  });
 }
 
 }  // namespace tr::cuda

@@ -31,6 +31,19 @@ struct Epilogue {
 /// That of activation `name`, "" being the identity; null if the table has none.
 const Epilogue* find_epilogue(std::string_view name);
 
+/// x = 0 where gate <= 0: relu's derivative by its result, in place. `count` elements of `dtype`.
+void drop_where_not_positive(const KernelArgs& args, const void* gate, void* x, DType dtype,
+                             std::int64_t count);
+
+/// The mask of Fused::MASK from a gate [rows, columns]: bits where it is not <= 0, as
+/// drop_where_not_positive() keeps them.
+void mark_positive(const KernelArgs& args, const void* gate, void* mask, DType dtype,
+                   std::int64_t rows, std::int64_t columns);
+
+/// to = from, rounded to `dtype`.
+void round_vector(const KernelArgs& args, const float* from, void* to, DType dtype,
+                  std::int64_t count);
+
 /// sums[c] = sum over r of values[r, c], in an order that depends on the shape only.
 struct ColumnSums {
   std::int64_t rows = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -27,13 +28,17 @@ struct ProductShape {
 /// What a product may do beside multiplying, where its engine can.
 enum class Fused : std::uint8_t {
   NONE,
-  BIAS,        // C[i, j] += vector[j]
-  RELU,        // C = max(C, 0)
-  BIAS_RELU,   // both, in this order
-  COLUMN_SUMS  // vector[i] = sum over k of op(A)[i, k]
+  BIAS,         // C[i, j] += vector[j]
+  RELU,         // C = max(C, 0)
+  BIAS_RELU,    // both, in this order
+  COLUMN_SUMS,  // vector[i] = sum over k of op(A)[i, k]
+  MASK          // C[i, j] = 0 where bit j of row i of `vector` is not set; see mask_row_bits()
 };
 
-/// Operands of one launch. `vector` is fp32, as `Fused` says, else unused.
+/// Bits from row to row of a mask, bit j % 8 of byte j / 8 first.
+inline std::int64_t mask_row_bits(std::int64_t columns) { return (columns + 127) / 128 * 128; }
+
+/// Operands of one launch. `vector`, as `Fused` says, is of the result's dtype, or a mask.
 struct ProductOperands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -56,8 +61,13 @@ struct ProductEngine {
   /// Empty: it may take the shape; else why not. Asks no device.
   std::string (*refuse)(const ProductShape&) = nullptr;
   std::int64_t (*workspace_bytes)(const ProductShape&) = nullptr;
-  /// For the current device; null if the engine has nothing for this shape and fusion there.
-  std::unique_ptr<Product> (*make)(const ProductShape&, Fused) = nullptr;
+  /// For the current device; null if the engine has nothing for this shape and fusion there, or
+  /// refuses the algorithm. Empty algorithm: its first.
+  std::unique_ptr<Product> (*make)(const ProductShape&, Fused,
+                                   std::string_view algorithm) = nullptr;
+  /// At most `most` algorithms of the current device, the most promising first. Null: the engine
+  /// has one, whose name is empty.
+  std::vector<std::string> (*algorithms)(const ProductShape&, Fused, int most) = nullptr;
 };
 
 /// cuBLASLt by its own heuristics; takes no empty shapes.

@@ -116,8 +116,8 @@ std::string refuse(const ProductShape& shape) {
 
 std::int64_t no_workspace(const ProductShape&) { return 0; }
 
-std::unique_ptr<Product> make(const ProductShape& shape, Fused fused) {
-  if (fused != Fused::NONE) return nullptr;
+std::unique_ptr<Product> make(const ProductShape& shape, Fused fused, std::string_view algorithm) {
+  if (fused != Fused::NONE || !algorithm.empty()) return nullptr;
   return std::make_unique<SimtProduct>(shape);
 }
 

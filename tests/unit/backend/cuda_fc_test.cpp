@@ -132,13 +132,13 @@ TEST(CublasLtTest, HasAlgorithmsForOrdinaryProducts) {
     for (const std::int64_t n : {8, 10, 512, 4096}) {
       const cuda::ProductShape shape{
           .m = 200, .n = n, .k = 784, .transpose_b = true, .dtype = dtype, .result = DType::FP32};
-      EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::NONE), nullptr)
+      EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::NONE, ""), nullptr)
           << name_of(dtype) << " " << n;
     }
   }
   const cuda::ProductShape shape{.m = 200, .n = 512, .k = 784, .transpose_b = true};
-  EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::BIAS), nullptr);
-  EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::BIAS_RELU), nullptr);
+  EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::BIAS, ""), nullptr);
+  EXPECT_NE(cuda::cublaslt_engine().make(shape, cuda::Fused::BIAS_RELU, ""), nullptr);
 }
 
 }  // namespace

@@ -138,6 +138,46 @@ TEST(CudaFcKernelTest, Tf32IsTakenOnlyWhereItIsAllowed) {
                 {"bf16", "expected fp32"}));
 }
 
+TEST(CudaFcKernelTest, ThinProductsAreOursUpTo64Outputs) {
+  const auto refusal = [](std::int64_t outputs, DType dtype, const std::string& activation) {
+    const Tensor dy = Tensor::zeros({3, outputs}, dtype), x = Tensor::zeros({3, 40}, dtype);
+    const Tensor weight = Tensor::zeros({outputs, 40}, dtype);
+    const std::string dw =
+        refusal_of({"fc_dweight", {}, {dy, x}, "cuda.fc_dweight.thin"}, DeviceKind::CUDA);
+    const std::string dx =
+        refusal_of({"fc_dx", {{"activation", activation}}, {dy, weight, x}, "cuda.fc_dx.thin"},
+                   DeviceKind::CUDA);
+    EXPECT_EQ(dw.empty(), dx.empty()) << dw << dx;
+    return dw + dx;
+  };
+  for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+    EXPECT_EQ(refusal(1, dtype, "relu"), "");
+    EXPECT_EQ(refusal(64, dtype, "silu"), "");
+    EXPECT_TRUE(has_words(refusal(65, dtype, "relu"), {"65 outputs", "1 to 64"}));
+  }
+}
+
+// Without a device the form is not known: there is room for each.
+TEST(CudaFcKernelTest, WorkspaceOfAConfigIsItsFormsOwn) {
+  const Attrs attrs =
+      complete_attrs(OpRegistry::instance().get("fc"), {{"activation", std::string("relu")}});
+  const std::vector<TensorType> in = {
+      {{4096, 512}, DType::FP16}, {{256, 512}, DType::FP16}, {{256}, DType::FP32}};
+  const std::vector<TensorType> out = {{{4096, 256}, DType::FP16}};
+  for (const KernelDef* kernel : kernels_of("fc", DeviceKind::CUDA)) {
+    if (kernel->name != "cuda.fc.cublaslt") continue;
+    const auto bytes = [&](const char* config) {
+      return kernel->workspace_bytes({attrs, in, out, config});
+    };
+    const std::int64_t product = 4096 * 256 * 4;
+    EXPECT_EQ(bytes("separate") - bytes("fused"), product - 1024) << "1024: the rounded bias";
+    EXPECT_EQ(bytes(""), bytes("separate"));
+    EXPECT_TRUE(has_words(kernel->refuse_config({attrs, in, out, "sideways"}), {"sideways"}));
+    return;
+  }
+  ADD_FAILURE() << "there is no cuda.fc.cublaslt";
+}
+
 TEST(CudaFcKernelTest, WorkspaceFollowsTheShape) {
   const auto bytes = cuda::cublaslt_engine().workspace_bytes;
   EXPECT_EQ(bytes({.m = 10, .n = 10, .k = 10}), 64 << 10);

@@ -61,7 +61,9 @@ struct Prepared {
     while (given > 0 && call.inputs[given - 1].empty()) --given;
     out = def->infer(attrs, std::span(in).first(given));
   }
-  KernelQuery query() const { return {attrs, in, out}; }
+  KernelQuery query(const std::string& engine) const {
+    return {attrs, in, out, EngineText(engine).config};
+  }
 };
 
 class HostMemory final : public KernelMemory {
@@ -83,7 +85,8 @@ class HostMemory final : public KernelMemory {
 const KernelDef& pick(const KernelCall& call, const KernelQuery& query, DeviceKind device) {
   for (const KernelDef* kernel : kernels_of(call.op, device)) {
     const bool takes = !kernel->refuse || kernel->refuse(query).empty();
-    if (call.kernel.empty() ? takes : kernel->name == call.kernel) return *kernel;
+    if (call.kernel.empty() ? takes : kernel->name == EngineText(call.kernel).kernel)
+      return *kernel;
   }
   throw_as<InvalidArgument>("no kernel '{}' of {} takes the call", call.kernel, call.op);
 }
@@ -101,7 +104,7 @@ KernelResult run_kernel(const KernelCall& call, int num_threads) {
 
 KernelResult run_kernel_at(const KernelCall& call, const KernelSite& site) {
   const Prepared prepared(call);
-  const KernelQuery query = prepared.query();
+  const KernelQuery query = prepared.query(call.kernel);
   const KernelDef& kernel = pick(call, query, site.device);
   SingleCommunicator ranks;
   std::vector<void*> pointers;
@@ -157,8 +160,24 @@ KernelResult run_kernel_at(const KernelCall& call, const KernelSite& site) {
 
 std::string refusal_of(const KernelCall& call, DeviceKind device) {
   const Prepared prepared(call);
-  const KernelDef& kernel = pick(call, prepared.query(), device);
-  return kernel.refuse ? kernel.refuse(prepared.query()) : "";
+  const KernelQuery query = prepared.query(call.kernel);
+  const KernelDef& kernel = pick(call, query, device);
+  return kernel.refuse ? kernel.refuse(query) : "";
+}
+
+std::vector<std::string> engines_of(const KernelCall& call, DeviceKind device) {
+  const Prepared prepared(call);
+  const KernelQuery query = prepared.query("");
+  std::vector<std::string> engines;
+  for (const KernelDef* kernel : kernels_of(call.op, device)) {
+    if (kernel->refuse && !kernel->refuse(query).empty()) continue;
+    if (!kernel->configs) engines.push_back(kernel->name);
+    if (!kernel->configs) continue;
+    for (const std::string& config : kernel->configs(query)) {
+      engines.push_back(Engine{kernel, config}.text());
+    }
+  }
+  return engines;
 }
 
 bool same_bytes_for_threads(const KernelCall& call) {

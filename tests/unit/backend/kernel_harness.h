@@ -18,7 +18,7 @@ struct KernelCall {
   std::string op;
   Attrs attrs;
   std::vector<Tensor> inputs;
-  std::string kernel;  // "cpu.fc.onednn"; empty: the best that takes it
+  std::string kernel;  // "cpu.fc.onednn", with a config behind it; empty: the best that takes it
 };
 
 struct KernelResult {
@@ -55,6 +55,9 @@ KernelResult run_kernel_at(const KernelCall& call, const KernelSite& site);
 
 /// The reason why kernel `call.kernel` refuses the call; empty if it takes it.
 std::string refusal_of(const KernelCall& call, DeviceKind device = DeviceKind::CPU);
+
+/// Every engine that takes the call, in rank: what a search measures.
+std::vector<std::string> engines_of(const KernelCall& call, DeviceKind device);
 
 /// True if 1, 2 and 3 threads give the same bytes.
 bool same_bytes_for_threads(const KernelCall& call);

@@ -79,15 +79,44 @@ TEST_F(TuningTableTest, JsonGivesTheSameTable) {
   EXPECT_THROW(TuningTable::from_json(changed), DataError);
 }
 
+TEST_F(TuningTableTest, TimesAreKeptAndAreNoPartOfTheHash) {
+  TuningTable timed = table_;
+  timed.set("fc fp32 [2, 3]", "cpu.fc.packed", 6.25);
+  EXPECT_EQ(timed.hash(), table_.hash());
+  EXPECT_EQ(timed.us_of("fc fp32 [2, 3]"), 6.25);
+  EXPECT_EQ(TuningTable::from_json(timed.to_json()).us_of("fc fp32 [2, 3]"), 6.25);
+  std::string changed = timed.to_json();
+  changed.replace(changed.find("6.25"), 4, "5.25");
+  EXPECT_THROW(TuningTable::from_json(changed), DataError);
+  timed.set("fc fp32 [2, 3]", "cpu.fc.onednn");
+  EXPECT_EQ(timed.us_of("fc fp32 [2, 3]"), 0) << "another choice was not timed";
+}
+
+TEST_F(TuningTableTest, AddsWhatIsMissing) {
+  TuningTable other;
+  other.set("fc fp32 [2, 3]", "cpu.fc.onednn", 1);
+  other.set("fc fp32 [4, 3]", "cpu.fc.onednn", 2);
+  table_.add_missing(other);
+  EXPECT_EQ(table_.find("fc fp32 [2, 3]"), "cpu.fc.packed");
+  EXPECT_EQ(table_.find("fc fp32 [4, 3]"), "cpu.fc.onednn");
+  EXPECT_EQ(table_.us_of("fc fp32 [4, 3]"), 2);
+}
+
+// As a checkpoint of an earlier build holds it.
+TEST_F(TuningTableTest, ReadsTablesWithoutTimes) {
+  const TuningTable old = TuningTable::from_json(
+      R"({"environment":"","format":"renaissance-tuning","version":1,"entries":{"k":"v"},)"
+      R"("checksum":"09f8d771c32b78ff3fdcf932772cf444dc38f4c5e7f85e13dd070d103581ef6b"})");
+  EXPECT_EQ(old.find("k"), "v");
+}
+
 TEST_F(TuningTableTest, CacheComesBackInItsEnvironment) {
   table_.save_cache(path_, "cpu A");
   EXPECT_EQ(TuningTable::load_cache(path_, "cpu A").entries(), table_.entries());
   expect_refused("cpu B", "made for 'cpu A'");
 }
 
-TEST_F(TuningTableTest, MissingCacheIsEmpty) {
-  expect_refused("cpu A", "not there");
-}
+TEST_F(TuningTableTest, MissingCacheIsEmpty) { expect_refused("cpu A", "not there"); }
 
 TEST_F(TuningTableTest, TornCacheIsEmptyAtEveryLength) {
   table_.save_cache(path_, "cpu A");
@@ -102,8 +131,8 @@ TEST_F(TuningTableTest, TornCacheIsEmptyAtEveryLength) {
 TEST_F(TuningTableTest, ForeignAndNewerFilesAreEmpty) {
   std::ofstream(path_) << R"({"format": "other", "version": 1})";
   expect_refused("cpu A", "format is 'other'");
-  std::ofstream(path_, std::ios::trunc) << R"({"format": "renaissance-tuning", "version": 2})";
-  expect_refused("cpu A", "version is 2");
+  std::ofstream(path_, std::ios::trunc) << R"({"format": "renaissance-tuning", "version": 3})";
+  expect_refused("cpu A", "version is 3");
 }
 
 TEST_F(TuningTableTest, FolderThatCannotBeWrittenIsLogged) {

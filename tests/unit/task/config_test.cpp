@@ -193,6 +193,14 @@ TEST(Settings, OptionsWithoutEffectAreListed) {
   EXPECT_TRUE(contains(notes[2], "nesterov"));
   EXPECT_TRUE(contains(notes[0], "use_tf32"));
   EXPECT_TRUE(contains(notes[1], "momentum"));
+  Config tuned;
+  tuned.global.search_seconds(3).tuning_cache("off");
+  const auto tuning = ineffective_options(tuned, DeviceKind::CPU);
+  ASSERT_EQ(tuning.size(), 2u);
+  EXPECT_TRUE(contains(tuning[0], "search_seconds"));
+  EXPECT_TRUE(contains(tuning[1], "tuning_cache"));
+  EXPECT_TRUE(ineffective_options(tuned, DeviceKind::CUDA).empty());
+  EXPECT_TRUE(contains(message_of([&] { tuned.global.search_seconds(-1); }), "search_seconds"));
   EXPECT_TRUE(ineffective_options(Config{}, DeviceKind::CPU).empty());
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "backend/device_backend.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
 #include "toy.h"
@@ -43,6 +44,13 @@ struct Choices {
   int epochs = 3;
 };
 
+/// One for all trainings of this program: two that measure may choose engines that add in other
+/// orders.
+std::string tuning_cache() {
+  static const test::TempFolder folder;
+  return folder.path("tuning.json");
+}
+
 DeepLearningTask task_of(const Choices& choices) {
   Session session;
   session.global.manual_seed(3).global_batch_size(48);
@@ -63,7 +71,7 @@ DeepLearningTask task_of(const Choices& choices) {
       .dataset({pictures(kTrain, 1), pictures(kVal, 2)})
       .set("amp", choices.amp)
       .set("grad_clip_norm", choices.clip);
-  if (choices.gpu) task.set("data_place", choices.place);
+  if (choices.gpu) task.set("data_place", choices.place).set("tuning_cache", tuning_cache());
   return task;
 }
 
@@ -85,6 +93,29 @@ TEST_F(CudaTraining, LearnsAndRepeatsItself) {
     EXPECT_GT(first.best_top1, 0.8);
     EXPECT_EQ(run(choices).weights_sha256, first.weights_sha256);
   }
+}
+
+TEST_F(CudaTraining, ASecondCompileMeasuresNothingAndGivesTheSameBytes) {
+  const test::TempFolder folder;
+  std::vector<std::string> hashes;
+  std::vector<std::size_t> measured;
+  for (int i = 0; i < 2; ++i) {
+    DeepLearningTask task = task_of({});
+    // Gradients of their own, so that fc_dweight is a node that has a choice.
+    task.set("tuning_cache", folder.path("cache.json")).set("keep_gradients", "true");
+    std::string logged;
+    const LogSink former =
+        set_log_sink([&](LogLevel, std::string_view text) { logged += std::string(text) + "\n"; });
+    task.compile(CompileInfo::NONE);
+    set_log_sink(former);
+    measured.push_back(logged.find("nodes measured in"));
+    const toy::Quiet quiet;
+    const TrainingResult result = task.run();
+    hashes.push_back(result.weights_sha256 + " " + result.tuning_sha256);
+  }
+  EXPECT_NE(measured[0], std::string::npos) << "the first compile measures";
+  EXPECT_EQ(measured[1], std::string::npos) << "the second does not";
+  EXPECT_EQ(hashes[0], hashes[1]);
 }
 
 TEST_F(CudaTraining, HostAndDeviceFeedTheSameBytes) {
@@ -200,6 +231,39 @@ TEST_F(CudaTraining, ResumesToTheBytesOfTheUnbrokenRun) {
   }
   DeepLearningTask task = checkpointed();
   EXPECT_EQ(run(task).weights_sha256, want.weights_sha256);
+}
+
+/// Makes a cache say that our slowest kernel runs every product that has an epilogue.
+void prefer_simt(const std::string& path) {
+  const std::string environment = find_backend(DeviceKind::CUDA)->tuning_environment(0);
+  TuningTable table = TuningTable::load_cache(path, environment);
+  ASSERT_FALSE(table.empty());
+  for (const auto& [key, engine] : std::map(table.entries())) {
+    if (key.starts_with("cuda fc {activation: relu")) table.set(key, "cuda.fc.simt separate", 1);
+  }
+  table.save_cache(path, environment);
+}
+
+TEST_F(CudaTraining, ACheckpointsEnginesWinOverTheCache) {
+  const test::TempFolder folder;
+  const auto task_with = [&](bool checkpointed, int epochs) {
+    DeepLearningTask task = task_of({.epochs = epochs});
+    task.set("tuning_cache", folder.path("cache.json"));
+    if (checkpointed) task.save_every(folder.path("run"), 1, 2).resume();
+    return task;
+  };
+  DeepLearningTask first = task_with(true, 2);
+  first.callbacks({.on_step =
+                       [](DeepLearningTask& t, std::int64_t step, double, double) {
+                         if (step == 5) t.cancel();
+                       },
+                   .on_epoch = {}});
+  const TrainingResult begun = run(first);
+  EXPECT_TRUE(begun.cancelled);
+  prefer_simt(folder.path("cache.json"));
+  DeepLearningTask fresh = task_with(false, 2), resumed = task_with(true, 2);
+  EXPECT_NE(run(fresh).tuning_sha256, begun.tuning_sha256) << "the cache decides elsewhere";
+  EXPECT_EQ(run(resumed).tuning_sha256, begun.tuning_sha256);
 }
 
 TEST_F(CudaTraining, AnOverflowIsSkippedAndTheScaleFalls) {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that the measured choice may take for a product is right: each algorithm and form of
+// each engine against the CPU; and what it takes is fast enough to have been measured.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "backend/cuda/engine_bench.h"
+#include "backend/engine_search.h"
+#include "backend/executor.h"
+#include "cuda_kernel_harness.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+using Shape3 = std::array<std::int64_t, 3>;  // rows, in, out
+
+Tensor random(const Shape& shape, std::uint64_t seed, DType dtype) {
+  return Tensor::uniform(shape, -1, 1, seed, dtype);
+}
+
+class CudaEngineTest : public testing::TestWithParam<std::tuple<Shape3, DType>> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+  /// Every engine's outputs against the CPU's; each of the two may err by the tolerance.
+  void check(KernelCall call, std::int64_t summed) {
+    const KernelResult want = run_kernel(call);
+    for (const std::string& engine : engines_of(call, DeviceKind::CUDA)) {
+      SCOPED_TRACE(engine.substr(0, engine.find('#')));
+      call.kernel = engine;
+      kernels_.insert(std::string(EngineText(engine).kernel));
+      const KernelResult got = run_cuda_kernel(call);
+      for (std::size_t i = 0; i < want.outputs.size(); ++i) {
+        const Tolerance one = tolerance(want.outputs[i].dtype(), summed);
+        EXPECT_TRUE(is_close(got.outputs[i], want.outputs[i], {2 * one.rtol, 2 * one.atol},
+                             call.op + " output " + std::to_string(i)));
+      }
+      EXPECT_TRUE(same_bytes_every_launch(call));
+    }
+  }
+  std::set<std::string> kernels_;
+};
+
+TEST_P(CudaEngineTest, Fc) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  const Tensor x = random({rows, in}, 1, dtype), weight = random({out, in}, 2, dtype);
+  const Tensor bias = random({out}, 3, DType::FP32);
+  for (const std::string activation : {"", "relu", "silu"}) {
+    SCOPED_TRACE(activation);
+    check({"fc", {{"activation", activation}}, {x, weight, bias}}, in);
+    check({"fc", {{"activation", activation}, {"bias", false}}, {x, weight}}, in);
+  }
+  EXPECT_TRUE(kernels_.contains("cuda.fc.simt"));
+  // For odd sizes the library may have nothing.
+  if (rows % 8 == 0 && in % 8 == 0 && out % 8 == 0)
+    EXPECT_TRUE(kernels_.contains("cuda.fc.cublaslt"));
+}
+
+TEST_P(CudaEngineTest, FcDx) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  const Tensor dy = random({rows, out}, 6, dtype), weight = random({out, in}, 7, dtype);
+  const Tensor gate = random({rows, in}, 8, dtype);
+  check({"fc_dx", {}, {dy, weight}}, out);
+  for (const std::string activation : {"relu", "silu", "leaky_relu"}) {
+    SCOPED_TRACE(activation);
+    check({"fc_dx", {{"activation", activation}, {"alpha", 0.1}}, {dy, weight, gate}}, out);
+  }
+  EXPECT_EQ(kernels_.contains("cuda.fc_dx.thin"), out <= 64);
+}
+
+TEST_P(CudaEngineTest, FcDweight) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  const Tensor dy = random({rows, out}, 9, dtype), x = random({rows, in}, 10, dtype);
+  check({"fc_dweight", {{"bias", true}}, {dy, x}}, rows);
+  check({"fc_dweight", {{"bias", false}}, {dy, x}}, rows);
+  EXPECT_EQ(kernels_.contains("cuda.fc_dweight.thin"), out <= 64);
+}
+
+std::string case_name(const testing::TestParamInfo<std::tuple<Shape3, DType>>& info) {
+  const auto& [rows, in, out] = std::get<0>(info.param);
+  return std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + "_" +
+         std::string(name_of(std::get<1>(info.param)));
+}
+
+// One element; one tile and its neighbours; several parts, blocks and warps; rows of whole vectors
+// and odd ones; one more output than a tile has, and the most that are thin.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaEngineTest,
+    testing::Combine(testing::Values(Shape3{1, 1, 1}, Shape3{16, 64, 16}, Shape3{17, 65, 17},
+                                     Shape3{1037, 259, 10}, Shape3{4099, 512, 10},
+                                     Shape3{200, 1024, 64}, Shape3{333, 77, 63}, Shape3{64, 8, 2},
+                                     Shape3{256, 320, 200}),
+                     testing::Values(DType::FP32, DType::FP16, DType::BF16)),
+    case_name);
+
+// What is not a number in one operand stays where the formula puts it: nothing is multiplied by a
+// zero that only fills a tile.
+TEST(CudaThinTest, NanStaysInItsRowAndColumn) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::int64_t rows = 100, in = 70, out = 10;
+  for (const DType dtype : {DType::FP32, DType::FP16}) {
+    Array values = array_of(random({rows, in}, 1, dtype));
+    values[33 * in + 7] = std::nan("");
+    const Tensor x = tensor_of(values, dtype), dy = random({rows, out}, 2, dtype);
+    const Tensor dweight =
+        run_cuda_kernel({"fc_dweight", {}, {dy, x}, "cuda.fc_dweight.thin"}).outputs[0];
+    for (std::int64_t i = 0; i < out * in; ++i) {
+      ASSERT_EQ(std::isnan(dweight.at(i)), i % in == 7) << name_of(dtype) << " element " << i;
+    }
+    Array gradients = array_of(dy);
+    gradients[33 * out + 3] = std::nan("");
+    const Tensor dx = run_cuda_kernel({"fc_dx",
+                                       {},
+                                       {tensor_of(gradients, dtype), random({out, in}, 3, dtype)},
+                                       "cuda.fc_dx.thin"})
+                          .outputs[0];
+    for (std::int64_t i = 0; i < rows * in; ++i) {
+      ASSERT_EQ(std::isnan(dx.at(i)), i / in == 33) << name_of(dtype) << " element " << i;
+    }
+  }
+}
+
+TEST(CudaBenchTest, MeasuresAndItsChoiceIsAcceptedAgain) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::vector<TensorType> in = {
+      {{2000, 784}, DType::FP16}, {{1024, 784}, DType::FP16}, {{1024}, DType::FP32}};
+  const OpDef& def = OpRegistry::instance().get("fc");
+  const Attrs attrs = complete_attrs(def, {{"activation", std::string("relu")}});
+  const std::vector<TensorType> out = def.infer(attrs, in);
+  EngineSearch search(cuda::make_engine_bench(0), {});
+  TuningTable table;
+  const std::string engine =
+      make_kernel_oracle(DeviceKind::CUDA, table, {}, &search)->choose("fc", attrs, in, out).kernel;
+  ASSERT_EQ(search.num_searched(), 1);
+  const std::string key = table.entries().begin()->first;
+  EXPECT_GT(table.us_of(key), 1) << engine;
+  EXPECT_LT(table.us_of(key), 1000) << engine;
+  // As a checkpoint or the cache brings it: accepted, and nothing is measured.
+  TuningTable again = TuningTable::from_json(table.to_json());
+  const std::string second =
+      make_kernel_oracle(DeviceKind::CUDA, again, {}, &search)->choose("fc", attrs, in, out).kernel;
+  EXPECT_EQ(second, engine);
+  EXPECT_EQ(search.num_searched(), 1);
+  EXPECT_EQ(again.find(key), engine);
+}
+
+TEST(CudaBenchTest, AnAlgorithmThatTheLibraryDoesNotKnowIsRefused) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::vector<TensorType> in = {{{256, 512}, DType::FP16}, {{512, 512}, DType::FP16}};
+  const OpDef& def = OpRegistry::instance().get("fc");
+  const Attrs attrs = complete_attrs(def, {{"bias", false}});
+  const std::vector<TensorType> out = def.infer(attrs, in);
+  TuningTable table;
+  const auto oracle = make_kernel_oracle(DeviceKind::CUDA, table);
+  const std::string by_rank = oracle->choose("fc", attrs, in, out).kernel;
+  const std::string key = table.entries().begin()->first;
+  for (const std::string words :
+       {std::string(128, 'f'), std::string(128, '0'), std::string("12")}) {
+    table.set(key, "cuda.fc.cublaslt plain 66/tile1/stages1/split1#" + words);
+    EXPECT_EQ(oracle->choose("fc", attrs, in, out).kernel, by_rank) << words;
+  }
+}
+
+TEST(CudaBenchTest, TheEnvironmentNamesDeviceAndLibraries) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::string environment = cuda::tuning_environment(0);
+  EXPECT_TRUE(has_words(environment, {"multiprocessors", "sm_", "driver", "CUDA", "cuBLASLt",
+                                      "kernels " + std::string(cuda::kernel_sources_hash())}));
+  EXPECT_EQ(std::string(cuda::kernel_sources_hash()).size(), 16u);
+}
+
+}  // namespace
+}  // namespace tr::test
