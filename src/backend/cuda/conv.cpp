@@ -50,19 +50,19 @@ std::string refuse_problem(const ConvProblem& problem) {
   }
 }
 
-std::int64_t plan_workspace(const ConvProblem& problem) {
+std::int64_t plan_workspace(const ConvProblem& problem, std::string_view engine) {
   if (!has_device()) return kAssumedWorkspace;
   std::string why;
-  const auto plan = conv_plan(problem, {}, why);
+  const auto plan = conv_plan(problem, engine, why);
   return plan == nullptr ? 0 : plan->workspace_bytes();
 }
 
 /// A problem with its plan.
 class Convolution {
  public:
-  explicit Convolution(const ConvProblem& problem) : problem_(problem) {
+  Convolution(const ConvProblem& problem, std::string_view engine) : problem_(problem) {
     std::string why;
-    plan_ = conv_plan(problem, {}, why);
+    plan_ = conv_plan(problem, engine, why);
     if (plan_ == nullptr) throw_as<Unsupported>("cudnn: {}: {}", problem.text(), why);
   }
   void run(const KernelArgs& args, const ConvOperands& operands) const {
@@ -83,9 +83,9 @@ class ConvForward final : public PreparedKernel {
     return problem;
   }
   static std::int64_t workspace_bytes(const KernelQuery& query, bool tf32) {
-    return plan_workspace(problem(query, tf32));
+    return plan_workspace(problem(query, tf32), query.config);
   }
-  ConvForward(const KernelQuery& query, bool tf32) : conv_(problem(query, tf32)) {}
+  ConvForward(const KernelQuery& query, bool tf32) : conv_(problem(query, tf32), query.config) {}
 
   void run(const KernelArgs& args) const override {
     auto* y = args.out<std::byte>(0);
@@ -112,9 +112,9 @@ class ConvData final : public PreparedKernel {
     return problem_of(ConvDirection::DATA, query.attrs, query.out[0], tf32);
   }
   static std::int64_t workspace_bytes(const KernelQuery& query, bool tf32) {
-    return plan_workspace(problem(query, tf32));
+    return plan_workspace(problem(query, tf32), query.config);
   }
-  ConvData(const KernelQuery& query, bool tf32) : conv_(problem(query, tf32)) {}
+  ConvData(const KernelQuery& query, bool tf32) : conv_(problem(query, tf32), query.config) {}
 
   void run(const KernelArgs& args) const override {
     conv_.run(args, {.x = args.out<std::byte>(0),
@@ -134,11 +134,11 @@ class ConvWeight final : public PreparedKernel {
     return problem_of(ConvDirection::WEIGHT, query.attrs, query.in[1], tf32);
   }
   static std::int64_t workspace_bytes(const KernelQuery& query, bool tf32) {
-    return Layout(query.in[0], query.out, plan_workspace(problem(query, tf32))).bytes;
+    return Layout(query.in[0], query.out, plan_workspace(problem(query, tf32), query.config)).bytes;
   }
   ConvWeight(const KernelQuery& query, bool tf32)
-      : conv_(problem(query, tf32)),
-        layout_(query.in[0], query.out, plan_workspace(problem(query, tf32))) {}
+      : conv_(problem(query, tf32), query.config),
+        layout_(query.in[0], query.out, plan_workspace(problem(query, tf32), query.config)) {}
 
   void run(const KernelArgs& args) const override {
     auto* dweight = args.out<float>(0);
@@ -200,6 +200,13 @@ KernelDef conv_kernel(const std::string& op, bool tf32) {
   def.refuse = [tf32](const KernelQuery& query) { return refuse<Kernel>(query, tf32); };
   def.workspace_bytes = [tf32](const KernelQuery& query) {
     return Kernel::workspace_bytes(query, tf32);
+  };
+  def.configs = [tf32](const KernelQuery& query) {
+    return conv_engines(Kernel::problem(query, tf32));
+  };
+  def.refuse_config = [tf32](const KernelQuery& query) {
+    std::string why;
+    return conv_plan(Kernel::problem(query, tf32), query.config, why) == nullptr ? why : "";
   };
   def.prepare = [tf32](const KernelQuery& query, int) -> std::unique_ptr<PreparedKernel> {
     return std::make_unique<Kernel>(query, tf32);

@@ -14,6 +14,7 @@
 #include "backend/cuda/captured_graph.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cudnn_info.h"
 #include "backend/cuda/handles.h"
 #include "core/check.h"
 #include "core/format.h"
@@ -303,10 +304,10 @@ std::string tuning_environment(int index) {
   TR_CUDA(cudaGetDeviceProperties(&properties, index));
   int driver = 0;
   TR_CUDA(cudaDriverGetVersion(&driver));
-  return fmt::format("{}, {} multiprocessors, sm_{}{}, driver {}, CUDA {}, cuBLASLt {}, kernels {}",
-                     properties.name, properties.multiProcessorCount, properties.major,
-                     properties.minor, driver, CUDART_VERSION, cublaslt_info().version,
-                     kernel_sources_hash());
+  return fmt::format(
+      "{}, {} multiprocessors, sm_{}{}, driver {}, CUDA {}, cuBLASLt {}, cuDNN {}, kernels {}",
+      properties.name, properties.multiProcessorCount, properties.major, properties.minor, driver,
+      CUDART_VERSION, cublaslt_info().version, cudnn_info().version, kernel_sources_hash());
 }
 
 }  // namespace tr::cuda
