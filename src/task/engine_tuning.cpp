@@ -28,7 +28,7 @@ std::string path_of(const std::string& cache, const std::string& environment) {
 
 EngineTuning::EngineTuning(const TuningOptions& options, DeviceKind device, int device_index) {
   const DeviceBackend* backend = find_backend(device);
-  if (backend == nullptr || !backend->make_bench) return;
+  if (backend == nullptr || !backend->make_bench || options.search_seconds <= 0) return;
   environment_ = backend->tuning_environment(device_index);
   path_ = path_of(options.cache, environment_);
   search_ = std::make_unique<EngineSearch>(backend->make_bench(device_index),

@@ -9,7 +9,8 @@
 namespace tr {
 
 struct TuningOptions {
-  double search_seconds = 10;  // for all nodes of a compile; 0: nothing is measured
+  double search_seconds =
+      0;  // for all nodes of a compile; 0: nothing is measured, no cache is read
   std::string cache = "auto";  // auto: a file of the cache folder; off; else the file's path
 };
 

@@ -58,8 +58,9 @@ TEST_P(CudaEngineTest, Fc) {
   }
   EXPECT_TRUE(kernels_.contains("cuda.fc.simt"));
   // For odd sizes the library may have nothing.
-  if (rows % 8 == 0 && in % 8 == 0 && out % 8 == 0)
+  if (rows % 8 == 0 && in % 8 == 0 && out % 8 == 0) {
     EXPECT_TRUE(kernels_.contains("cuda.fc.cublaslt"));
+  }
 }
 
 TEST_P(CudaEngineTest, FcDx) {
@@ -162,7 +163,7 @@ TEST(CudaBenchTest, AnAlgorithmThatTheLibraryDoesNotKnowIsRefused) {
   const auto oracle = make_kernel_oracle(DeviceKind::CUDA, table);
   const std::string by_rank = oracle->choose("fc", attrs, in, out).kernel;
   const std::string key = table.entries().begin()->first;
-  for (const std::string words :
+  for (const std::string& words :
        {std::string(128, 'f'), std::string(128, '0'), std::string("12")}) {
     table.set(key, "cuda.fc.cublaslt plain 66/tile1/stages1/split1#" + words);
     EXPECT_EQ(oracle->choose("fc", attrs, in, out).kernel, by_rank) << words;
