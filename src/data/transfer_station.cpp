@@ -15,7 +15,7 @@ constexpr std::size_t kSlotAlignment = 4096;
 
 TransferStation::TransferStation(int num_slots, std::size_t slot_bytes)
     : stride_((slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment),
-      releases_per_wake_(std::max(1, num_slots / 2)),
+      releases_per_wake_(std::max(1, num_slots / 3)),
       slots_(std::size_t(num_slots)) {
   TR_ASSERT(num_slots >= 2 && slot_bytes > 0);
   arena_ = make_host_arena(std::int64_t(stride_ * slots_.size()));

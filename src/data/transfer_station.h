@@ -21,7 +21,7 @@ namespace tr::data {
 ///   consumer  wait_ready(k) ... release(k)
 ///
 /// Waking threads costs more than filling a small batch. So workers that ran ahead of the consumer
-/// sleep until half of the slots are free, or until the consumer waits.
+/// sleep until a third of the slots is free, or until the consumer waits.
 class TransferStation {
  public:
   /// @throws OutOfMemory  the slots cannot be had.

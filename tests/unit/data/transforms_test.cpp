@@ -27,7 +27,8 @@ pixel::StepDraws draws_of(std::uint64_t sample, std::uint32_t step = 0) {
   return {{11, DrawPurpose::AUGMENT, 3, sample}, step};
 }
 
-const ImageShape kShapes[] = {{28, 28, 1}, {1, 1, 1}, {7, 40, 1}, {33, 5, 3}, {64, 65, 2}};
+const ImageShape kShapes[] = {{28, 28, 1}, {1, 1, 1},   {7, 40, 1}, {33, 5, 3},
+                              {64, 65, 2}, {32, 32, 1}, {31, 33, 1}};
 
 TEST(PadTest, EveryModeTakesTheRightPixel) {
   const Image image = random_image({4, 5, 2}, 1);
@@ -141,14 +142,16 @@ TEST(RandomRotationTest, EqualsItsDefinitionInEveryBit) {
           const int sy = pixel::rotate_source_y(r, x, y, shape.width, shape.height);
           const int x0 = pixel::rotate_index(sx, shape.width),
                     y0 = pixel::rotate_index(sy, shape.height);
-          const auto p = [&](int yy, int xx) -> std::uint32_t {
-            const bool inside = yy >= 0 && yy < shape.height && xx >= 0 && xx < shape.width;
-            return inside ? std::uint32_t(at(image, yy, xx, 0)) : 5u;
-          };
-          const std::uint32_t quad =
-              p(y0, x0) | p(y0, x0 + 1) << 8 | p(y0 + 1, x0) << 16 | p(y0 + 1, x0 + 1) << 24;
-          ASSERT_EQ(at(got, y, x, 0), pixel::blend_quad(quad, pixel::rotate_fraction(sx),
-                                                        pixel::rotate_fraction(sy)));
+          for (int c = 0; c < shape.channels; ++c) {
+            const auto p = [&](int yy, int xx) -> std::uint32_t {
+              const bool inside = yy >= 0 && yy < shape.height && xx >= 0 && xx < shape.width;
+              return inside ? std::uint32_t(at(image, yy, xx, c)) : 5u;
+            };
+            const std::uint32_t quad =
+                p(y0, x0) | p(y0, x0 + 1) << 8 | p(y0 + 1, x0) << 16 | p(y0 + 1, x0 + 1) << 24;
+            ASSERT_EQ(at(got, y, x, c), pixel::blend_quad(quad, pixel::rotate_fraction(sx),
+                                                          pixel::rotate_fraction(sy)));
+          }
         }
       }
     }
@@ -236,11 +239,13 @@ TEST(RandomScaleTest, EqualsItsDefinitionInEveryBit) {
           const auto tx = pixel::scale_tap(ax, x), ty = pixel::scale_tap(ay, y);
           const int x1 = std::min(tx.index + 1, shape.width - 1),
                     y1 = std::min(ty.index + 1, shape.height - 1);
-          const int top = pixel::blend_row(at(image, ty.index, tx.index, 0),
-                                           at(image, ty.index, x1, 0), tx.fraction);
-          const int bottom =
-              pixel::blend_row(at(image, y1, tx.index, 0), at(image, y1, x1, 0), tx.fraction);
-          ASSERT_EQ(at(got, y, x, 0), inside ? pixel::blend_column(top, bottom, ty.fraction) : 0);
+          for (int c = 0; c < shape.channels; ++c) {
+            const int top = pixel::blend_row(at(image, ty.index, tx.index, c),
+                                             at(image, ty.index, x1, c), tx.fraction);
+            const int bottom =
+                pixel::blend_row(at(image, y1, tx.index, c), at(image, y1, x1, c), tx.fraction);
+            ASSERT_EQ(at(got, y, x, c), inside ? pixel::blend_column(top, bottom, ty.fraction) : 0);
+          }
         }
       }
     }
