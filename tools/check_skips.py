@@ -13,7 +13,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 # word of --have: what a message that skips for its absence contains (compared without case)
-REASONS = {"mnist": "mnist", "photos": "imagenet-sample", "cases": "cases", "rights": "without more rights",
+REASONS = {"mnist": "mnist", "photos": "imagenet-sample", "cifar10": "cifar10", "cases": "cases", "rights": "without more rights",
            "processors": "two processors", "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16",
            "amx": "amx tiles", "cuda": "cuda", "cudnn": "cudnn"}
 

@@ -9,15 +9,15 @@ jobs=${JOBS:-$(nproc)}
 stage() { printf '\n== %s (%d min %02d s so far)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 stop() { printf '\nmake test: %s\n' "$1" >&2; exit 1; }
 
-# Real MNIST and photos are used where they lie in build/data or can be unpacked from a neighbouring folder of data sets.
-if [ ! -e build/data/mnist/train-images-idx3-ubyte.gz ] && [ -x ../shared/data/unpack ]; then
-  ../shared/data/unpack build/data mnist || stop "the neighbouring MNIST could not be unpacked"
-fi
-if [ ! -e build/data/imagenet-sample/train ] && [ -x ../shared/data/unpack ]; then
-  ../shared/data/unpack build/data imagenet-sample || stop "the neighbouring photos could not be unpacked"
-fi
+# Real MNIST, CIFAR-10 and photos are used where they lie in build/data or can be unpacked from a neighbouring folder.
+for set in mnist cifar10 imagenet-sample; do
+  if [ ! -e "build/data/$set" ] && [ -x ../shared/data/unpack ]; then
+    ../shared/data/unpack build/data "$set" || stop "the neighbouring $set could not be unpacked"
+  fi
+done
 have=()
-[ ! -e build/data/imagenet-sample/train ] || have+=(--have photos)
+[ ! -e build/data/imagenet-sample ] || have+=(--have photos)
+[ ! -e build/data/cifar10 ] || have+=(--have cifar10)
 if [ -e build/data/mnist/train-images-idx3-ubyte.gz ]; then
   have+=(--have mnist)
 else

@@ -39,8 +39,8 @@ constexpr std::array kVariables{
         "Least level that the default log sink shows: `debug`, `info` or `warning`. For diagnosis.",
         "`info`"},
     EnvVariable{"RENAISSANCE_LIBRARY_PATH",
-                "Folders, separated by `:`, where cuBLASLt, cuDNN and other GPU libraries are looked for "
-                "first.",
+                "Folders, separated by `:`, where cuBLASLt, cuDNN and other GPU libraries are "
+                "looked for first.",
                 "`lib` beside the executable's folder, the system's loader, `$CUDA_HOME/lib64`, "
                 "`/usr/local/cuda/lib64`, NVIDIA's packages of Python"},
     EnvVariable{"CUDA_HOME", "A CUDA toolkit; its `lib64` is looked into for GPU libraries.",

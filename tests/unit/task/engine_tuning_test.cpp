@@ -165,7 +165,7 @@ TEST_F(EngineTuningTest, TheLogSaysWhyAFileIsNotUsed) {
   std::ofstream(path, std::ios::trunc) << "not a table";
   const DeviceBackendRegistration device(backend("GPU A"));
   logged_.clear();
-  const EngineTuning tuning({}, DeviceKind::CUDA, 0);
+  const EngineTuning tuning({.search_seconds = 10}, DeviceKind::CUDA, 0);
   EXPECT_NE(logged_.find(path), std::string::npos) << logged_;
   EXPECT_NE(logged_.find("choosing anew"), std::string::npos) << logged_;
 }
@@ -186,7 +186,8 @@ TEST_F(EngineTuningTest, TwoProcessesAtOnceLoseNothing) {
     make_kernel_oracle(DeviceKind::CUDA, table, {}, tuning.search())
         ->choose("tuning_test_op", {}, types, types);
   };
-  EngineTuning one({}, DeviceKind::CUDA, 0), other({}, DeviceKind::CUDA, 0);
+  const TuningOptions searching{.search_seconds = 10};
+  EngineTuning one(searching, DeviceKind::CUDA, 0), other(searching, DeviceKind::CUDA, 0);
   choose(one, 4);
   choose(other, 6);
   one.finish();
