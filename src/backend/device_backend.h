@@ -38,6 +38,8 @@ struct DeviceBackend {
   /// Why devices() is empty, as half a sentence: "there is no NVIDIA driver"; else empty.
   std::function<std::string()> why_none;
   std::function<std::vector<LibraryInfo>()> libraries;
+  /// Bytes of a device's memory that nothing has taken. @throws DeviceError
+  std::function<std::int64_t(int index)> free_memory;
   /// @throws OutOfMemory, DeviceError
   std::function<std::unique_ptr<Executor>(const CompileResult&, const ExecutorOptions&)>
       make_executor;

@@ -17,6 +17,7 @@
 #include "task/compiled_run.h"
 #include "task/engine_tuning.h"
 #include "task/held_data.h"
+#include "task/memory_check.h"
 #include "task/sample_check.h"
 
 namespace tr {
@@ -137,10 +138,10 @@ bool decide_keep_processed(const CompiledRun& run) {
 }
 
 /// @throws Unsupported  the data must stay on the device and cannot.
-bool decide_data_on_device(const CompiledRun& run) {
+bool decide_data_on_device(const CompiledRun& run, const MemoryBudget& budget) {
   const DataPlace place = run.config.preprocessor.values().place;
   if (place == DataPlace::HOST || (!run.data.train && !run.data.val)) return false;
-  const std::string reason = why_not_on_device(run);
+  const std::string reason = why_not_on_device(run, budget.bytes);
   if (reason.empty()) return true;
   if (place == DataPlace::DEVICE) {
     throw_as<Unsupported>("data_place is device, but the data cannot stay there: {}", reason);
@@ -272,7 +273,16 @@ CompiledRun compile_run(const RunRequest& request) {
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
   run.keep_processed_val = decide_keep_processed(run);
-  run.data_on_device = decide_data_on_device(run);
+  const MemoryBudget budget = memory_budget(run.config, run.device);
+  run.data_on_device = decide_data_on_device(run, budget);
+  check_memory(run, budget, run.data_on_device ? held_bytes(run) : 0, [&](std::int64_t batch) {
+    BatchPlan other = run.batches;
+    other.local = batch;
+    other.global = batch * other.world_size * other.accumulate_steps;
+    compile_request.variants =
+        VariantTable(other, run.sizes, run.train_fields, run.eval_fields, run.ema()).keys();
+    return compile(compile_request, *oracle).memory.peak_bytes();
+  });
   if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
   announce(run);
   return run;

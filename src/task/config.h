@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ struct TrainOptions {
   int log_every = 0;  // steps; 0: epochs only
   bool keep_gradients = false;
   bool locate_faults = false;
+  std::int64_t memory_limit = 0;  // bytes of the device's memory; 0: what is free
+  int timed_steps = 0;            // steps whose nodes are timed; 0: none
+  std::string trace_file;         // empty: none
 };
 
 /// Everything that decides what a run computes, as plain values. A task's snapshot at compile().

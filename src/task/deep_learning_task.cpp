@@ -282,4 +282,12 @@ std::string DeepLearningTask::find_nan() { return impl_->compiled("find_nan").fi
 
 std::vector<OpTime> DeepLearningTask::profile() { return impl_->compiled("profile").profile(); }
 
+std::vector<VariantTimes> DeepLearningTask::step_times() const {
+  return impl_->compiled("step_times").step_times();
+}
+std::string DeepLearningTask::graph(GraphFormat format) const {
+  return impl_->compiled("graph").graph(format);
+}
+DeviceMemory DeepLearningTask::memory() const { return impl_->compiled("memory").memory(); }
+
 }  // namespace tr

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/held_data.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "backend/device_backend.h"
@@ -43,12 +44,20 @@ std::vector<int> variants_of(const CompiledRun& run, Mode mode) {
 
 }  // namespace
 
-std::string why_not_on_device(const CompiledRun& run) {
+std::int64_t held_bytes(const CompiledRun& run) {
+  const data::LoaderConfig loader = run.loader_config(0);
+  std::int64_t bytes = 0;
+  for (const data::SplitConfig* split : {&loader.train, &loader.val}) {
+    if (split->dataset) bytes += data::resident_bytes(*split->dataset, loader.image_dtype);
+  }
+  return bytes;
+}
+
+std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes) {
   if (run.device.kind == DeviceKind::CPU) return "the CPU reads from memory anyway";
   if (run.batches.world_size > 1) return "there are several ranks";
   const data::LoaderConfig loader = run.loader_config(0);
   const bool may_skip = run.bad_samples->policy() != BadSamplePolicy::FAIL;
-  std::int64_t bytes = 0;
   for (const data::SplitConfig* split : {&loader.train, &loader.val}) {
     if (!split->dataset) continue;
     if (may_skip && !data::is_in_memory(*split->dataset))
@@ -61,12 +70,17 @@ std::string why_not_on_device(const CompiledRun& run) {
     } catch (const Error& error) {
       return error.what();
     }
-    bytes += data::resident_bytes(*split->dataset, loader.image_dtype);
   }
+  const std::int64_t bytes = held_bytes(run);
   const std::int64_t most = device_memory(run) / kMostOfMemory;
   if (bytes > most) {
     return fmt::format("they have {}, more than a quarter of the device's memory ({})",
                        format_bytes(bytes), format_bytes(most));
+  }
+  const std::int64_t left = budget_bytes - run.compiled.memory.peak_bytes();
+  if (bytes > left) {
+    return fmt::format("they have {}, the arena leaves {} of the device's memory",
+                       format_bytes(bytes), format_bytes(std::max<std::int64_t>(0, left)));
   }
   return "";
 }

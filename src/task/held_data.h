@@ -12,8 +12,12 @@
 
 namespace tr {
 
-/// Why the run's data cannot stay in the device's memory; empty if they can.
-std::string why_not_on_device(const CompiledRun& run);
+/// Why the run's data cannot stay in the device's memory, of which the run may take `budget_bytes`;
+/// empty if they can.
+std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes);
+
+/// Bytes that the run's sets take there.
+std::int64_t held_bytes(const CompiledRun& run);
 
 /// The run's sets in the device's memory, and the steps that are fed from them.
 class HeldData {

@@ -37,8 +37,8 @@ std::optional<data::Sampler> sampler_of(const data::LoaderConfig& loader, data::
 }  // namespace
 
 Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator,
-           StepBoard& board)
-    : run_(run), rank_(rank), board_(board), communicator_(std::move(communicator)) {
+           StepBoard& board, Spans* spans)
+    : run_(run), rank_(rank), board_(board), spans_(spans), communicator_(std::move(communicator)) {
   const GlobalSetting::Values& global = run.config.global.values();
   ExecutorOptions options;
   if (!run.device.gpus.empty()) options.device_index = run.device.gpus.front();
@@ -205,6 +205,7 @@ void Rank::run_planned(data::Split split, std::int64_t epoch, data::Loader* load
   const bool training = split == data::Split::TRAIN;
   try {
     launch(split, epoch, loader);
+    const Spans::Scope scope(spans_, "wait for results");
     read_results(training ? results_ : eval_results_, training ? row_ : eval_row_);
   } catch (const DeviceFaultError& error) {
     std::vector<LaunchedStep> launched;
@@ -234,9 +235,15 @@ void Rank::launch_held(data::Split split, std::int64_t epoch) {
       if (variant_of(split, planned_[i]) != variant) break;
       positions_.push_back(planned_[i].step * global + planned_[i].share.offset);
     }
+    const Spans::Scope scope(spans_, "launch");
     held_->run(split, variant, epoch, positions_);
     first += positions_.size();
   }
+}
+
+const data::Batch* Rank::next_batch(data::Loader& loader) {
+  const Spans::Scope scope(spans_, "wait for data");
+  return loader.next();
 }
 
 /// A batch goes back to the loader when the device has taken it over: some launches later, if it
@@ -244,16 +251,20 @@ void Rank::launch_held(data::Split split, std::int64_t epoch) {
 void Rank::launch_loaded(data::Split split, data::Loader& loader) {
   bound_.clear();  // a launch that failed may have left some of a loader that is gone
   const auto release_first = [&] {
+    const Spans::Scope scope(spans_, "wait for copies");
     executor_->wait_inputs(bound_.front().launch);
     loader.release(*bound_.front().batch);
     bound_.erase(bound_.begin());
   };
   for (const MicroBatch& planned : planned_) {
-    const data::Batch* batch = loader.next();
+    const data::Batch* batch = next_batch(loader);
     TR_ASSERT(batch && batch->phase.split == split && batch->micro == planned.micro &&
               batch->size == planned.share.size);
     bind(*batch);
-    executor_->run(variant_of(split, planned));
+    {
+      const Spans::Scope scope(spans_, "launch");
+      executor_->run(variant_of(split, planned));
+    }
     bound_.push_back({batch, executor_->last_launch()});
     if (int(bound_.size()) > kBatchesInFlight) release_first();
   }

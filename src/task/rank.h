@@ -20,6 +20,7 @@
 #include "task/compiled_run.h"
 #include "task/held_data.h"
 #include "task/model_state.h"
+#include "task/spans.h"
 
 namespace tr {
 
@@ -60,8 +61,9 @@ struct StepBoard {
 /// One rank: its executor, its loader, its place in the stream. Steps allocate nothing.
 class Rank {
  public:
+  /// `spans`: null, or what is told of the rank's steps.
   Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> communicator,
-       StepBoard& board);
+       StepBoard& board, Spans* spans = nullptr);
   ~Rank();
 
   Executor& executor() { return *executor_; }
@@ -113,6 +115,7 @@ class Rank {
   void launch(data::Split split, std::int64_t epoch, data::Loader* loader);
   void launch_held(data::Split split, std::int64_t epoch);
   void launch_loaded(data::Split split, data::Loader& loader);
+  const data::Batch* next_batch(data::Loader& loader);
   /// Rows [first, first + count) of a table that repeats itself, as contiguous pieces:
   /// f(first row in the table, first of the rows, number).
   template <typename F>
@@ -127,6 +130,7 @@ class Rank {
   const CompiledRun& run_;
   const int rank_;
   StepBoard& board_;
+  Spans* const spans_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ModelState> state_;

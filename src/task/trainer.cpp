@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/folder_lock.h"
 #include "core/format.h"
+#include "core/human.h"
 #include "core/log.h"
 #include "data/feed_verdict.h"
 #include "dist/local.h"
@@ -21,6 +22,8 @@
 namespace tr {
 
 namespace {
+
+constexpr std::int64_t kTracedSteps = 20;  // in a trace, unless their number is set
 
 std::vector<std::unique_ptr<Communicator>> make_communicators(int world_size) {
   if (world_size > 1) return dist::make_local(world_size);
@@ -45,12 +48,13 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
     folder_->remove_leftovers();
   }
   if (trains && !options.best_weights_path.empty()) AtomicFile probe(options.best_weights_path);
+  if (trains && !options.trace_file.empty()) AtomicFile probe(options.trace_file);
   if (trains && !options.log_file.empty()) log_ = MetricsLog(options.log_file, options.log_every);
 
   auto communicators = make_communicators(run_.batches.world_size);
   for (int r = 0; r < run_.batches.world_size; ++r) {
-    ranks_.push_back(
-        std::make_unique<Rank>(run_, r, std::move(communicators[std::size_t(r)]), board_));
+    ranks_.push_back(std::make_unique<Rank>(run_, r, std::move(communicators[std::size_t(r)]),
+                                            board_, r == 0 ? &spans_ : nullptr));
     const float scale =
         run_.config.global.values().low_dtype == DType::FP16 ? options.loss_scale : 1.0f;
     ranks_.back()->state().initialise(options.initializer, run_.config.global.values().seed, scale);
@@ -65,6 +69,11 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
   if (folder_ && !resumed) folder_->set_former_aside();
   log_.config(to_json(run_.config).dump());
   if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
+  const DeviceMemory taken = memory();
+  log_info("device memory: arena {}, data {}, total {}", format_bytes(taken.arena_bytes),
+           format_bytes(taken.data_bytes), format_bytes(taken.total_bytes));
+  timed_left_ = options.timed_steps;
+  if (timed_left_ == 0 && !options.trace_file.empty()) timed_left_ = kTracedSteps;
 }
 
 void Trainer::restore(const CheckpointFolder::Found& found) {
@@ -138,6 +147,7 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
   for (auto& rank : ranks_) rank->open_stream(progress_.phase, progress_.step);
   meter_ = std::make_unique<ProgressMeter>(ProgressMeter::Frame{
       run_.config.train.total_epochs, run_.train_steps, arena_bytes(), run_.config.train.metrics});
+  begin_timing();
   try {
     while (std::size_t(progress_.phase) < run_.phases.size() && !progress_.finished &&
            !interrupted_) {
@@ -148,6 +158,8 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
       }
     }
     if (interrupted_ && folder_) write_checkpoint(false);
+    end_timing();
+    write_trace();
   } catch (...) {
     meter_.reset();
     for (auto& rank : ranks_) rank->close_stream();
@@ -163,6 +175,8 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
 }
 
 void Trainer::train_phase() {
+  const std::string name = fmt::format("epoch {}", progress_.epoch.epoch);
+  const Spans::Scope scope(&spans_, name.c_str());
   meter_->begin_epoch(progress_.epoch.epoch, progress_.step);
   ranks_.front()->loader_stats();  // from here on
   const Stopwatch watch;
@@ -234,6 +248,7 @@ std::int64_t Trainer::steps_until_pause(const Rank& rank) const {
   std::int64_t steps = std::min(rank.max_steps(), run_.train_steps - progress_.step);
   const int every = run_.config.train.checkpoint_every_steps;
   if (every > 0) steps = std::min(steps, every - progress_.total_steps % every);
+  if (timed_left_ > 0) steps = std::min(steps, timed_left_);
   return steps;
 }
 
@@ -278,6 +293,7 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
   } else {
     progress_.epoch_totals.add(outcome.totals);
   }
+  count_timed_step();
   meter_->add_step(progress_.step, outcome, progress_.epoch_totals);
   log_.step(progress_.total_steps, progress_.epoch.epoch, outcome);
   if (callbacks_->on_step) {
@@ -339,6 +355,7 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
 }
 
 void Trainer::validate_phase() {
+  const Spans::Scope scope(&spans_, "validation");
   meter_->begin_validation();
   const EvalResult result = evaluate_streams(false);
   if (result.num_samples < run_.sizes.val) {  // stopped on the way: done anew after a resume
@@ -390,6 +407,7 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::write_checkpoint(bool best) {
+  const Spans::Scope scope(&spans_, "checkpoint");
   Checkpoint checkpoint{progress_.to_json(run_, digest_), state().snapshot()};
   last_checkpoint_ = folder_->write(progress_.total_steps, checkpoint);
   if (best) folder_->mark_best(last_checkpoint_);

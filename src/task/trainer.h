@@ -14,6 +14,8 @@
 #include "task/metrics_log.h"
 #include "task/progress.h"
 #include "task/rank.h"
+#include "task/spans.h"
+#include "task/step_times.h"
 #include "task/train_state.h"
 
 namespace tr {
@@ -38,6 +40,9 @@ class Trainer {
   Tensor fetch(const std::string& name);
   std::string find_nan();
   std::vector<OpTime> profile();
+  std::vector<VariantTimes> step_times() const;
+  std::string graph(GraphFormat format) const;
+  DeviceMemory memory() const;
 
   const CompiledRun& compiled() const { return run_; }
   ModelState& state() { return ranks_.front()->state(); }
@@ -64,6 +69,13 @@ class Trainer {
   EvalResult evaluate_streams(bool own_loader);
   TrainingResult make_result(double seconds);
 
+  // Times (timing.cpp).
+  void begin_timing();
+  /// A step of training has ended.
+  void count_timed_step();
+  void end_timing();
+  void write_trace() const;
+
   // Faults (find_fault.cpp).
   StepPlace last_step() const;
   /// False: the next micro-batch is of no interest.
@@ -84,6 +96,9 @@ class Trainer {
   void judge_validation(const EvalResult& result, const StepPlace& place);
 
   CompiledRun run_;
+  Spans spans_;
+  std::int64_t timed_left_ = 0;  // steps
+  std::vector<StepTiming> timings_;
   StepBoard board_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   TrainState progress_;

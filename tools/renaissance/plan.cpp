@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <memory>
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
 #include "backend/executor.h"
 #include "command.h"
+#include "core/atomic_file.h"
 #include "core/check.h"
 #include "core/format.h"
 #include "core/human.h"
@@ -12,6 +14,7 @@
 #include "graph/plan_report.h"
 #include "task/engine_tuning.h"
 #include "task/parse.h"
+#include "task/step_times.h"
 
 namespace tr::command {
 
@@ -25,6 +28,7 @@ struct PlanArgs {
   std::string device = "cpu";
   std::int64_t budget = 0;
   bool engines = false;
+  std::vector<std::string> graph;  // format, file
   JsonOutput json;
 
   DeviceKind kind() const { return device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA; }
@@ -126,8 +130,34 @@ std::int64_t integer(const char* option, const std::string& text) {
   return *value;
 }
 
+/// --graph dot|json [FILE]; without FILE to standard output, where nothing else goes then.
+void write_graph(const PlanArgs& args, const CompileResult& compiled) {
+  const GraphFormat format = args.graph.front() == "dot" ? GraphFormat::DOT : GraphFormat::JSON;
+  const std::string text = write_graphs(shown_graphs(compiled), format);
+  if (args.graph.size() > 1) {
+    write_file_atomically(args.graph[1], text);
+  } else {
+    std::fputs(text.c_str(), stdout);
+  }
+}
+
+/// Refuses what --graph cannot do, before the work.
+void check_graph(const PlanArgs& args) {
+  if (args.graph.empty()) return;
+  const std::string& format = args.graph.front();
+  TR_CHECK(format == "dot" || format == "json",
+           "--graph {}: the format is unknown, expected dot or json", format);
+  if (args.graph.size() > 1) {
+    TR_CHECK(!args.graph[1].empty(), "--graph {}: the file's name is empty", format);
+    const AtomicFile probe(args.graph[1]);
+    return;
+  }
+  TR_CHECK(!args.json.to_stdout(), "--graph {} and --json - both go to standard output", format);
+}
+
 int run_plan(PlanArgs args) {
   args.json.probe();
+  check_graph(args);
   args.batch = integer("--batch", args.batch_text);
   args.budget = integer("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
@@ -167,7 +197,8 @@ int run_plan(PlanArgs args) {
     json["largest_batch"] = largest;
     text += fmt::format("\nlargest batch within {}: {}", format_bytes(args.budget), largest);
   }
-  print(args.json, text);
+  if (!args.graph.empty()) write_graph(args, compiled);
+  if (args.graph.size() != 1) print(args.json, text);
   args.json.write(json);
   return kOk;
 }
@@ -195,6 +226,12 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_flag("--engines", args->engines,
                     "print which engine runs each node that has a choice, and its time where the "
                     "device is there to measure it");
+  command
+      ->add_option("--graph", args->graph,
+                   "dot or json, and a file: the nodes of the step with stream, bytes, workspace "
+                   "and edges; without a file to standard output, alone")
+      ->type_name("dot|json [FILE]")
+      ->expected(1, 2);
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_plan(*args); });
 }

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "command.h"
+#include "core/atomic_file.h"
 #include "core/check.h"
 #include "core/env.h"
 #include "core/format.h"
@@ -10,6 +11,7 @@
 #include "task/metrics_log.h"
 #include "task/parse.h"
 #include "task/signals.h"
+#include "task/step_times.h"
 
 namespace tr::command {
 
@@ -19,10 +21,13 @@ struct TrainArgs {
   std::string recipe;
   std::optional<std::string> data, device, log, checkpoint;
   std::optional<std::string> epochs, workers, seed;  // read as strictly as by --set
+  std::optional<std::string> stages, trace, graph;   // times: of how many steps, and where they go
   bool resume = false;
   std::vector<std::string> sets;
   JsonOutput json;
 };
+
+constexpr int kGraphSteps = 20;  // timed for --graph, unless --stages says how many
 
 constexpr const char* kDataRules =
     R"(Data: --data DIR, which must hold the set; else data/mnist below the project's folder;
@@ -42,6 +47,9 @@ std::vector<KeyValue> assignments(const TrainArgs& args) {
   const auto add = [&](const char* key, const std::string& value) {
     pairs.push_back({key, value});
   };
+  if (args.graph) add("timed_steps", std::to_string(kGraphSteps));
+  if (args.stages) add("timed_steps", *args.stages);
+  if (args.trace) add("trace_file", *args.trace);
   if (args.device) add("device", *args.device);
   if (args.epochs) add("total_epochs", *args.epochs);
   if (args.seed) add("seed", *args.seed);
@@ -85,7 +93,10 @@ std::string final_table(const DeepLearningTask& task, const TrainingResult& resu
   text += row("best epoch", std::to_string(result.best_epoch));
   text += row("images/s", format_count(result.images_per_s));
   text += row("feed", result.feed);
-  text += row("peak memory", format_bytes(result.peak_bytes));
+  const DeviceMemory memory = task.memory();
+  text += row("device memory",
+              fmt::format("{} (arena {}, data {})", format_bytes(memory.total_bytes),
+                          format_bytes(memory.arena_bytes), format_bytes(memory.data_bytes)));
   text += row("time", format_duration(result.total_s));
   text += row("weights", "sha256 " + result.weights_sha256.substr(0, 16));
   text += row("log", result.log_path.empty() ? "none (--log FILE)" : result.log_path);
@@ -109,6 +120,8 @@ nlohmann::json result_json(const DeepLearningTask& task, const TrainingResult& r
           {"compile_ms", task.compile_ms()},
           {"total_s", result.total_s},
           {"peak_bytes", result.peak_bytes},
+          {"data_bytes", task.memory().data_bytes},
+          {"total_bytes", task.memory().total_bytes},
           {"weights_sha256", result.weights_sha256},
           {"tuning_sha256", result.tuning_sha256},
           {"cancelled", result.cancelled},
@@ -116,6 +129,9 @@ nlohmann::json result_json(const DeepLearningTask& task, const TrainingResult& r
           {"checkpoint", result.checkpoint_path},
           {"config", nlohmann::json::parse(task.config_json())}};
 }
+
+/// @throws DataError  the file cannot be written: asked before the work, not after it.
+void probe_file(const std::string& path) { const AtomicFile probe(path); }
 
 int run_train(const TrainArgs& args) {
   args.json.probe();
@@ -134,12 +150,43 @@ int run_train(const TrainArgs& args) {
   permit_download(from_environment, session);
   const bool data_are_set = names_data(pairs) || names_data(from_environment);
   if (args.data || !data_are_set) choose_data(session, "mnist", args.data);
+  if (args.graph) probe_file(*args.graph);
   task.session(session).compile();
   const TrainingResult result = task.run();
-  print(args.json, final_table(task, result));
-  args.json.write(result_json(task, result));
+  const std::vector<VariantTimes> times = task.step_times();
+  print(args.json, final_table(task, result) + (args.stages ? "\n" + to_text(times) : ""));
+  nlohmann::json json = result_json(task, result);
+  if (args.stages) json["stages"] = to_json(times);
+  args.json.write(json);
+  if (args.graph) {
+    const bool dot = args.graph->ends_with(".dot") || args.graph->ends_with(".gv");
+    write_file_atomically(*args.graph, task.graph(dot ? GraphFormat::DOT : GraphFormat::JSON));
+  }
   return result.cancelled && SignalGuard::received() != 0 ? 128 + SignalGuard::received()
                                                           : int(kOk);
+}
+
+void add_times(CLI::App& command, TrainArgs& args) {
+  command
+      .add_option("--stages", args.stages,
+                  "run the nodes of the first N steps one by one and print the time of each stage "
+                  "and op; N is 100 unless given")
+      ->type_name("[N]")
+      ->expected(0, 1)
+      ->default_str("100")
+      ->take_last();
+  command
+      .add_option("--trace", args.trace,
+                  "write a trace for chrome://tracing or Perfetto: the host, and the nodes of the "
+                  "timed steps (20, or those of --stages)")
+      ->type_name("FILE.json")
+      ->check(not_empty());
+  command
+      .add_option("--graph", args.graph,
+                  "write the compiled steps with the microseconds of their nodes: graphviz if it "
+                  "ends in .dot or .gv, else JSON")
+      ->type_name("FILE")
+      ->check(not_empty());
 }
 
 }  // namespace
@@ -172,6 +219,7 @@ void add_train(CLI::App& app, int& exit_code) {
                    "folder for checkpoints and best_weights.safetensors")
       ->type_name("DIR")
       ->check(not_empty());
+  add_times(*command, *args);
   command->add_flag("--resume", args->resume,
                     "continue from the newest checkpoint of --checkpoint");
   command->add_option("--set", args->sets, "any configuration key; may be repeated")

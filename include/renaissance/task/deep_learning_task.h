@@ -17,6 +17,7 @@
 #include "renaissance/graph/blueprint.h"
 #include "renaissance/task/result.h"
 #include "renaissance/task/setting.h"
+#include "renaissance/task/step_times.h"
 #include "renaissance/tensor/tensor.h"
 
 namespace tr {
@@ -80,9 +81,9 @@ class TR_API DeepLearningTask {
   /// and SIGINT; the newest `keep_last` and the best one stay. @throws InvalidArgument  a number
   /// < 1.
   DeepLearningTask& save_every(const std::string& folder, int epochs = 1, int keep_last = 2);
-  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`): damaged ones
-  /// are passed over, announced, one that cannot be read is an error; without one the run starts
-  /// afresh, announced. On a finished run, run() returns that run's result.
+  /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`): damaged
+  /// ones are passed over, announced, one that cannot be read is an error; without one the run
+  /// starts afresh, announced. On a finished run, run() returns that run's result.
   DeepLearningTask& resume(const std::string& folder = "");
   /// Weights that training starts from. Strict: names and shapes must match exactly, unless
   /// `strict` is off (then what matches is loaded, and the rest is listed).
@@ -142,9 +143,16 @@ class TR_API DeepLearningTask {
   /// sample of the data with its number, or else the first parameter or layer with its place; empty
   /// if all is finite. Runs the step's nodes again.
   std::string find_nan();
-  /// Time of each op of a training step, in the order of the step, measured now on zeros. Weights and
-  /// all other state stay as they are.
+  /// Time of each op of a training step, in the order of the step, measured now on zeros. Weights
+  /// and all other state stay as they are.
   std::vector<OpTime> profile();
+  /// Times of the first `timed_steps` steps of run(), by variant; empty if none was timed.
+  std::vector<VariantTimes> step_times() const;
+  /// The compiled steps of all variants: nodes with op, layer, stream, bytes and edges; with
+  /// microseconds where steps were timed.
+  std::string graph(GraphFormat format) const;
+  /// Memory that compile() took.
+  DeviceMemory memory() const;
 
   struct Impl;
 

@@ -44,6 +44,14 @@ struct TrainingResult {
   std::string checkpoint_path;  // the last one written; empty: none
 };
 
+/// What a compiled task takes of its device's memory (on the CPU: of the machine's), over all
+/// ranks. The device's context, code and captured graphs are not counted.
+struct DeviceMemory {
+  std::int64_t arena_bytes = 0;  // weights, gradients, state, activations, workspaces: as planned
+  std::int64_t data_bytes = 0;   // data sets that stay on the device
+  std::int64_t total_bytes = 0;
+};
+
 /// What evaluate() returns.
 struct EvalResult {
   double loss = 0;

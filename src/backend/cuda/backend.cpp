@@ -58,12 +58,20 @@ std::string why_none() {
   return fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
+std::int64_t free_memory(int index) {
+  std::size_t free_bytes = 0, all_bytes = 0;
+  TR_CUDA(cudaSetDevice(index));
+  TR_CUDA(cudaMemGetInfo(&free_bytes, &all_bytes));
+  return std::int64_t(free_bytes);
+}
+
 const DeviceBackendRegistration kCuda{{
     .kind = DeviceKind::CUDA,
     .built_for = fmt::format("CUDA {}, {}", version_text(CUDART_VERSION), TR_CUDA_TARGETS),
     .devices = devices,
     .why_none = why_none,
     .libraries = [] { return std::vector{cublaslt_info(), cudnn_info()}; },
+    .free_memory = free_memory,
     .make_executor = make_executor,
     .make_bench = make_engine_bench,
     .tuning_environment = tuning_environment,

@@ -307,7 +307,8 @@ class CudaExecutor final : public Executor {
 
   void run_timed(int variant) {
     Step& step = step_of(variant);
-    const StepTimer::Step timed{.variant = variant, .prepared = step.prepared.get(), .frame = {}};
+    const StepTimer::Step timed{
+        .variant = variant, .prepared = step.prepared.get(), .frame = {}, .marks = probe()};
     timer_->prepare(timed);
     const std::int64_t begin_ns = now_ns();
     with_inputs(step, [&] {
@@ -319,7 +320,7 @@ class CudaExecutor final : public Executor {
 
   void run_held_timed(HeldSplit& held, int split, int variant, std::span<const FeedRow> rows) {
     const StepTimer::Step timed{variant, split, step_of(variant).prepared.get(),
-                                held.frame(variant)};
+                                held.frame(variant), probe()};
     timer_->prepare(timed);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       held.upload(rows.subspan(i, 1));

@@ -14,8 +14,16 @@ void StepTimer::prepare(const Step& step) {
     // External: a node of the graph, which records the event anew in every launch.
     TR_CUDA(cudaEventRecordWithFlags(timed.events[event].handle, stream_, cudaEventRecordExternal));
   };
-  const StepProbe probe{.begin = [&] { record(0); },
-                        .behind = [&](int node) { record(std::size_t(node + 2)); }};
+  const StepProbe probe{.begin =
+                            [&] {
+                              if (step.marks != nullptr) step.marks->begin();
+                              record(0);
+                            },
+                        .behind =
+                            [&](int node) {
+                              record(std::size_t(node + 2));
+                              if (step.marks != nullptr) step.marks->behind(node);
+                            }};
   timed.exec = capture_in_order(stream_, *step.prepared, probe, step.frame);
   TR_CUDA(cudaGraphUpload(timed.exec.handle, stream_));
   graphs_.emplace(key, std::move(timed));

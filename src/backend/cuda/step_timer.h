@@ -22,6 +22,7 @@ class StepTimer {
     int split = -1;  // the held data that feed it; -1: the host does
     PreparedGraph* prepared = nullptr;
     StepFrame frame;
+    const StepProbe* marks = nullptr;  // left behind each node too; null: none
   };
   /// Captures the step's graph unless it is there.
   void prepare(const Step& step);

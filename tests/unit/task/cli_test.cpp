@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/input_file.h"
+#include "support/dot_parser.h"
 #include "support/temp_folder.h"
 #include "toy.h"
 
@@ -267,6 +268,76 @@ TEST_F(Cli, PlanPrintsJsonAlone) {
   EXPECT_FALSE(json.at("regions").empty());
   EXPECT_FALSE(json.at("largest").empty());
   EXPECT_EQ(json.at("layers").size(), 8u) << "flatten, four fc, three relu";
+}
+
+TEST_F(Cli, PlanShowsTheGraphOfEitherDevice) {
+  for (const char* device : {"cpu", "cuda"}) {
+    SCOPED_TRACE(device);
+    const std::string plan = std::string("plan mnist-mlp --batch 64 --device ") + device;
+    const Outcome dot = run(plan + " --graph dot");
+    ASSERT_EQ(dot.code, 0) << dot.err;
+    const test::DotGraph graph = test::parse_dot(dot.out);  // alone, so that it can be piped
+    EXPECT_EQ(graph.clusters,
+              (std::vector<std::string>{"train_base", "eval_base", "predict_base"}));
+    EXPECT_GT(graph.nodes.size(), 15u);
+    EXPECT_GT(graph.edges.size(), 15u);
+
+    const Outcome json = run(plan + " --graph json " + folder_.path("g.json") + " --json -");
+    ASSERT_EQ(json.code, 0) << json.err;
+    EXPECT_EQ(nlohmann::json::parse(json.out).at("batch"), 64) << "the plan itself";
+    const auto graphs = nlohmann::json::parse(read_text(folder_.path("g.json"))).at("graphs");
+    std::size_t nodes = 0;
+    for (const auto& shown : graphs) nodes += shown.at("nodes").size();
+    EXPECT_EQ(nodes, graph.nodes.size());
+    const auto& first = graphs[0].at("nodes")[0];
+    EXPECT_EQ(first.at("op"), "fc");
+    EXPECT_EQ(first.at("stage"), "forward");
+    EXPECT_GT(first.at("bytes_read"), 64 * 784 * 4);
+    EXPECT_FALSE(first.contains("us")) << "nothing was measured";
+  }
+  EXPECT_EQ(run("plan mnist-mlp --batch 1 --graph svg").code, 2);
+  EXPECT_EQ(run("plan mnist-mlp --batch 1 --graph dot --json -").code, 2);
+  EXPECT_EQ(run("plan mnist-mlp --batch 1 --graph dot /no/such/folder/g.dot").code, 3);
+}
+
+TEST_F(Cli, TrainTimesItsSteps) {
+  write_mnist_files(folder_.path());
+  const std::string train =
+      "train mnist-mlp-plain --device cpu --epochs 1 --data " + folder_.path();
+  const Outcome plain = run(train + " --json -");
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  const Outcome timed = run(train + " --stages 7 --trace " + folder_.path("t.json") + " --graph " +
+                            folder_.path("g.dot") + " --json " + folder_.path("r.json"));
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  const auto result = nlohmann::json::parse(read_text(folder_.path("r.json")));
+  EXPECT_EQ(result.at("weights_sha256"), nlohmann::json::parse(plain.out).at("weights_sha256"));
+  EXPECT_FALSE(nlohmann::json::parse(plain.out).contains("stages"));
+  const auto& stages = result.at("stages")[0];
+  EXPECT_EQ(stages.at("variant"), "train_200");
+  EXPECT_EQ(stages.at("num_steps"), 7);
+  EXPECT_TRUE(contains(timed.out, "train_200: 7 steps timed")) << timed.out;
+  EXPECT_TRUE(contains(timed.out, "backward")) << timed.out;
+  EXPECT_FALSE(nlohmann::json::parse(read_text(folder_.path("t.json"))).at("traceEvents").empty());
+  const test::DotGraph graph = test::parse_dot(read_text(folder_.path("g.dot")));
+  EXPECT_TRUE(contains(graph.nodes.at("n0_0"), " us")) << graph.nodes.at("n0_0");
+  EXPECT_EQ(run(train + " --stages x").code, 2);
+  EXPECT_EQ(run(train + " --trace /no/such/folder/t.json").code, 3);
+  EXPECT_EQ(run(train + " --graph /no/such/folder/g.dot").code, 3);
+}
+
+TEST_F(Cli, TooLittleMemoryIsExitCode1WithTheBatchThatFits) {
+  write_mnist_files(folder_.path());
+  const std::string train = "train mnist-mlp-plain --device cpu --epochs 1 --data " +
+                            folder_.path() + " --set memory_limit=30000000";
+  const Outcome large = run(train + " --set global_batch_size=1500");
+  EXPECT_EQ(large.code, 1) << large.err;
+  const std::string words = "local_batch_size ";
+  const std::size_t at = large.err.find(words);
+  ASSERT_NE(at, std::string::npos) << large.err;
+  const int batch = std::stoi(large.err.substr(at + words.size()));
+  EXPECT_GE(batch, 1);
+  EXPECT_LT(batch, 1500);
+  EXPECT_EQ(run(train + " --set global_batch_size=" + std::to_string(batch)).code, 0);
 }
 
 TEST_F(Cli, TrainsPredictsAndResumes) {

@@ -77,7 +77,7 @@ class CudaFault : public test::DeviceTest<DeviceKind::CUDA> {
       std::fprintf(stderr, "%s\n", error.what());
     }
   }
-  std::exit(0);
+  std::_Exit(0);
 }
 
 TEST_F(CudaFault, AnIllegalAddressIsPutDownToItsStepAndNode) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "task/memory_check.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/device_backend.h"
+#include "core/check.h"
+#include "core/format.h"
+#include "core/human.h"
+#include "graph/plan_report.h"
+
+namespace tr {
+
+namespace {
+
+constexpr std::int64_t kReserveBytes = 64 << 20;  // of a GPU, for code and captured graphs
+constexpr std::size_t kMostLines = 10;
+
+struct Line {
+  std::int64_t bytes;
+  std::string text;
+};
+
+/// The largest of what every step keeps, region by region, and of the tensors live at the peak.
+std::vector<Line> largest(const CompiledRun& run, const PlanReport& report) {
+  std::vector<Line> lines;
+  for (const Region& region : run.compiled.memory.regions) {
+    if (!is_persistent(region.role)) continue;
+    lines.push_back({region.bytes, fmt::format("{} {}, kept by every step", name_of(region.dtype),
+                                               name_of(region.role))});
+  }
+  for (const LargestTensor& tensor : report.largest) {
+    lines.push_back({tensor.bytes, fmt::format("{} {}, live {}..{}", tensor.type, tensor.name,
+                                               tensor.first_use, tensor.last_use)});
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
+  if (lines.size() > kMostLines) lines.resize(kMostLines);
+  return lines;
+}
+
+/// Three digits may hide by how little something is too large.
+std::string exact(std::int64_t bytes) { return fmt::format("{} ({})", format_bytes(bytes), bytes); }
+
+}  // namespace
+
+MemoryBudget memory_budget(const Config& config, const ResolvedDevice& device) {
+  MemoryBudget budget{std::numeric_limits<std::int64_t>::max(), ""};
+  if (!device.gpus.empty()) {
+    const DeviceBackend* backend = find_backend(device.kind);
+    if (backend != nullptr && backend->free_memory) {
+      const std::int64_t free = backend->free_memory(device.gpus.front());
+      budget.bytes = std::max<std::int64_t>(0, free - kReserveBytes);
+      budget.reason = fmt::format("{} are free on GPU {}, {} of them kept for code and graphs",
+                                  exact(free), device.gpus.front(), format_bytes(kReserveBytes));
+    }
+  }
+  const std::int64_t limit = config.train.memory_limit;
+  if (limit > 0 && limit < budget.bytes) {
+    budget.bytes = limit;
+    budget.reason = fmt::format("memory_limit allows {}", exact(limit));
+  }
+  return budget;
+}
+
+std::int64_t arena_bytes(const CompiledRun& run) {
+  return run.compiled.memory.peak_bytes() * run.batches.world_size;
+}
+
+void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,
+                  const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch) {
+  const std::int64_t needed = arena_bytes(run) + data_bytes;
+  if (needed <= budget.bytes) return;
+  const PlanReport report =
+      report_plan(run.compiled.lowered, run.compiled.arch, run.compiled.memory);
+  std::string message = fmt::format(
+      "compile: the run needs {} of memory (arena {}, data {}), {}. Largest at the peak (step {} "
+      "of {}, \"{}\"):",
+      exact(needed), format_bytes(arena_bytes(run)), format_bytes(data_bytes), budget.reason,
+      report.step, report.num_steps, report.step_name);
+  for (const Line& line : largest(run, report))
+    message += fmt::format("\n  {:>10}  {}", format_bytes(line.bytes), line.text);
+  const std::int64_t left = (budget.bytes - data_bytes) / run.batches.world_size;
+  const std::int64_t batch = largest_batch(left, peak_of_batch, run.batches.local);
+  message += batch > 0 ? fmt::format("\n  local_batch_size {} would fit, this is {}", batch,
+                                     run.batches.local)
+                       : std::string("\n  not even a batch of one sample would fit");
+  throw_as<OutOfMemory>("{}", message);
+}
+
+}  // namespace tr

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "task/compiled_run.h"
+
+namespace tr {
+
+/// Memory of its device that a run may take.
+struct MemoryBudget {
+  std::int64_t bytes = 0;
+  std::string reason;  // "8.00 GiB are free on GPU 0", "memory_limit allows 1.00 GiB"
+};
+
+/// What the key memory_limit and the device leave: on a GPU what is free now, less a reserve for
+/// code and captured graphs.
+MemoryBudget memory_budget(const Config& config, const ResolvedDevice& device);
+
+/// Bytes that all ranks' arenas take.
+std::int64_t arena_bytes(const CompiledRun& run);
+
+/// Refuses a run that does not fit, before any memory is taken. `data_bytes`: what its sets take on
+/// the device. `peak_of_batch`: the planner's answer for another local batch, of one rank.
+/// @throws OutOfMemory  with what is needed, what there is, the ten largest regions and tensors,
+/// and a local batch that fits: the largest, if memory grows with the batch.
+void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,
+                  const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch);
+
+}  // namespace tr
