@@ -94,7 +94,7 @@ struct KernelDef {
   /// It may begin before its predecessors in the step have ended, and waits for them itself (CUDA's
   /// programmatic dependent launch).
   bool early_start = false;
-  /// Equal operands give equal bytes. If not, it is a candidate only with `deterministic` off.
+  /// Equal operands give equal bytes. If not: only with `deterministic` off, or for an op alone.
   bool repeatable = true;
   /// Empty string: it can run this node; else the reason why not. Empty function: always can.
   std::function<std::string(const KernelQuery&)> refuse;

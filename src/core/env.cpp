@@ -28,8 +28,8 @@ constexpr std::array kVariables{
         "`README.md` and `include/renaissance.h`; else the working directory"},
     EnvVariable{
         "TR_CACHE_DIR",
-        "Folder for the engines that a GPU was measured to run fastest (key `tuning_cache`), a "
-        "file for each device and set of libraries.",
+        "Folder for the engines that a GPU was measured to run fastest (keys `search_seconds`, "
+        "`tuning_cache`), a file for each device and set of libraries.",
         "`$XDG_CACHE_HOME/renaissance`, else `$HOME/.cache/renaissance`, else nothing is kept"},
     EnvVariable{"TR_NUM_THREADS",
                 "Number of compute threads on the CPU, 1 to 1024. Results do not depend on it.",

@@ -400,7 +400,7 @@ const ConfigKey kKeys[] = {
     {"train_resolution", "integer", "side of the images in training",
      [](Config& c, Text v) { c.global.train_resolution(number<int>(v)); },
      [](const Config& c) -> json { return c.global.values().train_resolution; }},
-    {"tuning_cache", "auto|off|PATH", "where measured choices of engines are kept between runs",
+    {"tuning_cache", "auto|off|PATH", "where engines measured by search_seconds are kept",
      [](Config& c, Text v) { c.global.tuning_cache(std::string(v)); },
      [](const Config& c) -> json { return c.global.values().tuning_cache; }, false},
     {"use_tf32", "bool", "TF32 in fp32 products on GPUs",

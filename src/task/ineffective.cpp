@@ -120,6 +120,10 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
     notes.add("search_seconds: the CPU's engines are chosen by rank");
   if (cpu && global.tuning_cache != defaults.tuning_cache)
     notes.add("tuning_cache: the CPU's engines are chosen by rank");
+  if (!cpu && global.search_seconds == 0 && global.tuning_cache != defaults.tuning_cache)
+    notes.add("tuning_cache: with search_seconds=0 nothing is measured and no cache is read");
+  if (cpu && config.train.keep_gradients)
+    notes.add("keep_gradients: on the CPU gradients are always written");
   if (config.train.locate_faults && cpu)
     notes.add("locate_faults: an error of the CPU always names its node");
   if (data.fully && !data.dataset_name.empty() && !in_files(config))

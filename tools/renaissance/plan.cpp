@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "core/human.h"
+#include "core/log.h"
 #include "graph/compiler.h"
 #include "graph/plan_report.h"
 #include "task/engine_tuning.h"
@@ -28,6 +29,7 @@ struct PlanArgs {
   std::string device = "cpu";
   std::int64_t budget = 0;
   bool engines = false;
+  double search_seconds = 0;
   std::vector<std::string> graph;  // format, file
   JsonOutput json;
 
@@ -50,13 +52,15 @@ bool lacks_kernels(const zoo::Model& model, const CompileRequest& request,
 /// Which engines run the nodes that have a choice.
 class Engines {
  public:
-  /// Where the device is there, as a training measures them or finds them in the cache.
+  /// With --search-seconds, where the device is there, as a training measures them.
   explicit Engines(const PlanArgs& args) : kind_(args.kind()) {
     const DeviceBackend* backend = find_backend(kind_);
     if (kind_ == DeviceKind::CPU) return;
     const bool there = backend != nullptr && !backend->devices().empty();
     if (!there) why_ = backend == nullptr ? "this build has no CUDA backend" : backend->why_none();
-    if (there) tuning_ = std::make_unique<EngineTuning>(TuningOptions{}, kind_, 0);
+    if (there)
+      tuning_ = std::make_unique<EngineTuning>(TuningOptions{.search_seconds = args.search_seconds},
+                                               kind_, 0);
   }
   EngineSearch* search() { return tuning_ ? tuning_->search() : nullptr; }
   TuningTable& table() { return table_; }
@@ -119,6 +123,10 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
   }
   const auto kernels = make_kernel_oracle(args.kind(), tuning, {}, search);
   if (lacks_kernels(model, request, *kernels)) {
+    log_warning(
+        "plan: this build has no {} kernel for an op of {}: workspaces are assumed (32 MiB a "
+        "convolution), and only fusions that every backend has are planned",
+        args.device, args.model);
     return compile(request, PlanningOracle(args.kind()));
   }
   return compile(request, *kernels);
@@ -224,8 +232,12 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "bytes; then the largest batch that fits is found")
       ->type_name("BYTES");
   command->add_flag("--engines", args->engines,
-                    "print which engine runs each node that has a choice, and its time where the "
-                    "device is there to measure it");
+                    "print which engine runs each node that has a choice");
+  command
+      ->add_option("--search-seconds", args->search_seconds,
+                   "time to measure engines in, where the GPU is there; 0: by rank")
+      ->type_name("S")
+      ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--graph", args->graph,
                    "dot or json, and a file: the nodes of the step with stream, bytes, workspace "

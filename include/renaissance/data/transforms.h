@@ -209,6 +209,7 @@ struct RandomErasing {
 /// Of a whole batch, after everything else: x_i = lambda x_i + (1 - lambda) x_(i-1), the labels
 /// alike (field "soft_label"); lambda ~ Beta(alpha, alpha), one a batch. Source: Zhang et al. 2018,
 /// arXiv:1710.09412. Agrees with torchvision.transforms.v2.MixUp.
+/// Not in training yet: compile() refuses a chain that holds it.
 struct Mixup {
   explicit Mixup(float alpha = 1.0f) : alpha(alpha) {}
   float alpha;
@@ -217,6 +218,7 @@ struct Mixup {
 /// Of a whole batch, after everything else: a rectangle of x_i is taken from x_(i-1), its area
 /// 1 - lambda of the image before it is cut at the edges; the labels are mixed by the area that is
 /// left. Source: Yun et al. 2019, arXiv:1905.04899. Agrees with torchvision.transforms.v2.CutMix.
+/// Not in training yet: compile() refuses a chain that holds it.
 struct CutMix {
   explicit CutMix(float alpha = 1.0f) : alpha(alpha) {}
   float alpha;

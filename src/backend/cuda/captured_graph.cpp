@@ -48,8 +48,9 @@ GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void
     body();
     cudaStreamCaptureStatus status{};
     const cudaGraphNode_t* last = nullptr;
+    const cudaGraphEdgeData* kinds = nullptr;  // asked for, since the answer may hold some
     std::size_t count = 0;
-    TR_CUDA(cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &last, nullptr, &count));
+    TR_CUDA(cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &last, &kinds, &count));
     Tail tail(last, last + count);
     TR_CUDA(cudaStreamEndCapture(stream_, &captured));
     return tail;
@@ -63,17 +64,21 @@ GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void
 std::vector<GraphCapture::Tail> GraphCapture::add(PreparedGraph& graph,
                                                   const std::function<Tail(int)>& after) {
   std::vector<Tail> tails(std::size_t(graph.num_nodes()));
+  std::vector<bool> launched(tails.size(), false);  // a node without work hands its tail on
   for (int i = 0; i < graph.num_nodes(); ++i) {
     Tail ended = after(i), started;
     for (const int dep : graph.graph().nodes[std::size_t(i)].deps) {
-      const bool early = graph.starts_early(i) && graph.starts_early(dep);
+      const bool early =
+          graph.starts_early(i) && graph.starts_early(dep) && launched[std::size_t(dep)];
       append(early ? started : ended, tails[std::size_t(dep)]);
     }
     make_unique(ended);
     make_unique(started);
     remove(started, ended);
+    const std::size_t before = num_nodes();
     tails[std::size_t(i)] = add(
         ended, [&] { graph.run(i, i + 1); }, started);
+    launched[std::size_t(i)] = num_nodes() > before;
   }
   return tails;
 }

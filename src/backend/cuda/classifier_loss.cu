@@ -143,8 +143,8 @@ void launch_classifier_loss(const KernelArgs& args) {
   const Targets targets(args, 1, scores[1]);
   const Counted counted{args.out<float>(0), args.out<std::int32_t>(1)};
   LaunchShape shape;
-  shape.block.x = unsigned(std::min<std::int64_t>(
-      kLargestBlock, ceil_div<std::int64_t>(scores[0] * kLanes, kWarp) * kWarp));
+  shape.block.x = unsigned(std::clamp<std::int64_t>(
+      ceil_div<std::int64_t>(scores[0] * kLanes, kWarp) * kWarp, kWarp, kLargestBlock));
   const bool gradient = args.attrs().flag("gradient");
   // Labels, the step's row and the scale are there before the scores.
   const bool settled =

@@ -290,8 +290,11 @@ class CudaExecutor final : public Executor {
       GraphCapture graph(stream_->handle);
       GraphCapture::Tail ended, started;
       for (int r = 0; r < kRepeats; ++r) {
+        // State that a repetition reads early may be of the one before the last: only its time
+        // counts.
         GraphCapture::Tail& tail = prepared.starts_early(i) ? started : ended;
-        tail = graph.add(ended, [&] { prepared.run(i, i + 1); }, started);
+        tail = graph.add(
+            ended, [&] { prepared.run(i, i + 1); }, started);
       }
       const GraphExec exec(graph.instantiate());
       TR_CUDA(cudaGraphLaunch(exec.handle, stream_->handle));

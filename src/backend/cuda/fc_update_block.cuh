@@ -37,6 +37,7 @@ class RegisterState {
       held_[v] = load_moments<Update>(ranges, at, wide, count);
     });
   }
+  __device__ void settle() {}
   __device__ Moments get(const TilePlace<T>&, const opt::Ranges<T>&, int v, std::int64_t, int) {
     return held_[v];
   }
@@ -118,6 +119,7 @@ class UpdateBlock {
 
   __device__ void update(int tile, const Update& update, const opt::GradientScale& scale,
                          const TileFactors<Update>& factors) {
+    state_.settle();
     const Place place(layers_, tile);
     const bool wide = place.wide();
     if (!factors.weight_frozen) {

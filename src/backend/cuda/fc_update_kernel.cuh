@@ -163,6 +163,7 @@ __global__ __launch_bounds__(UpdateTile::kThreads, 3) void fc_update_kernel(
       block.update(tile, update, scale, factors);
     }
   }
+  if (num_bad != 0) state.settle();  // no copy may come into the memory of a block that has left
   if (blockIdx.x == 0) {
     const double total = total_of(verdicts);
     if (threadIdx.x == 0) {

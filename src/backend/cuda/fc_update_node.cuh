@@ -78,7 +78,9 @@ class FcUpdate final : public PreparedKernel {
     // give equal bytes.
     const std::int64_t tiles = num_tiles(query);
     single_ = tiles <= resident_blocks(fc_update_kernel<Update, T, Gradient, true>);
-    grid_ = int(single_ ? tiles : resident_blocks(fc_update_kernel<Update, T, Gradient, false>));
+    grid_ = int(
+        single_ ? tiles
+                : std::min(tiles, resident_blocks(fc_update_kernel<Update, T, Gradient, false>)));
   }
 
   void run(const KernelArgs& args) const override {
@@ -183,6 +185,7 @@ inline std::string refuse_shape(const KernelQuery& query) {
   }
   const TensorType& cast = query.in[kWeightCast];
   if (cast.shape.rank() > 0 && cast.dtype != dtype) return "the 16-bit copy is of another dtype";
+  if (batch == 0) return "there are no rows";
   if (batch > kMaxBatch) return "there are more than 1024 rows";
   if (num_tiles(query) > kMaxTiles) return "there are more than 1600 tiles of 64 x 64 gradients";
   return "";

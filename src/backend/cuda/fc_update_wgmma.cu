@@ -91,14 +91,17 @@ class WgmmaGradient {
                           barrier);
       }
     }
+    /// All that was asked for has come. By every thread of the block, whether it owns elements of
+    /// the tile or not, and before a barrier that the next ask() stands behind.
+    __device__ void settle() {
+      if (!pending_) return;
+      tensor_copy::wait(gradient_.barriers_.state, parity_);
+      parity_ ^= 1;
+      pending_ = false;
+    }
     __device__ Moments get(const TilePlace<T>& place, const opt::Ranges<T>& ranges, int v,
                            std::int64_t at, int count) {
       if (!place.layer->wide()) return load_moments<Update>(ranges, at, false, count);
-      if (pending_) {
-        tensor_copy::wait(gradient_.barriers_.state, parity_);
-        parity_ ^= 1;
-        pending_ = false;
-      }
       const int element = TilePlace<T>::row_of(v) * UpdateTile::kN + TilePlace<T>::column_of(v);
       const auto of = [&](int s) {
         return *reinterpret_cast<const Float4*>(gradient_.state_at(s) +

@@ -37,7 +37,8 @@ PixelChain::PixelChain(const TransformChain& chain, const Shape& input, DType dt
   chain.validate();
   for (const Transform& t : chain.transforms) {
     if (mixes_batches || rule_of(t).stage != ChainStage::BATCH) continue;
-    throw_as<Unsupported>("{}: batches are mixed by nobody here", to_string(t));
+    throw_as<Unsupported>(
+        "{}: the loader mixes no batches yet, expected transforms of single images", to_string(t));
   }
   add_steps(chain);
   output_ = last_shape(input_, fixed_);

@@ -308,5 +308,42 @@ TEST_F(CudaTraining, ProfileNamesEveryOpAndChangesNothing) {
   EXPECT_EQ(task.run().weights_sha256, run({.epochs = 1}).weights_sha256);
 }
 
+/// More tiles than blocks that a device holds at once, and layers that are no multiple of a tile: a
+/// block of fc_update makes several tiles, some of which only part of its threads own.
+TEST_F(CudaTraining, ManyTilesOfTheFusedUpdateAreThoseOfSeparateKernels) {
+  const auto weights = [](bool keep, const std::string& amp) {
+    Session session;
+    session.global.manual_seed(3).global_batch_size(48).use_gpu("0");
+    session.preprocessor.normalization({0.4f}, {0.3f});
+    DeepLearningTask task;
+    task.model(seq(flatten(), fc(2056, true), relu(), fc(2056, true), relu(), fc(10, true)))
+        .loss(CrossEntropyLoss())
+        .optimizer(AdamW().weight_decay(1e-3))
+        .scheduler(ConstantLR().base_lr(1e-3))
+        .total_epochs(1)
+        .session(session)
+        .dataset({pictures(48 * 4, 1), pictures(48, 2)})
+        .set("amp", amp)
+        .set("keep_gradients", keep ? "true" : "false");
+    const toy::Quiet quiet;
+    task.compile(CompileInfo::NONE);
+    task.run();
+    return std::vector<Tensor>{task.fetch("1.weight"), task.fetch("3.weight"),
+                               task.fetch("5.weight"), task.fetch("5.bias")};
+  };
+  for (const char* amp : {"fp16", "bf16"}) {
+    const std::vector<Tensor> fused = weights(false, amp), apart = weights(true, amp);
+    for (std::size_t i = 0; i < fused.size(); ++i) {
+      double worst = 0;
+      for (std::int64_t j = 0; j < fused[i].num_elements(); ++j) {
+        worst = std::max(worst,
+                         std::abs(double(fused[i].data<float>()[j]) - apart[i].data<float>()[j]));
+      }
+      // Four steps of at most 1e-3 each way; weights of another tile differ by their spread, 0.05.
+      EXPECT_LE(worst, 8.1e-3) << amp << ", tensor " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tr
