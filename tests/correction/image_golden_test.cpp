@@ -6,6 +6,7 @@
 
 #include "core/format.h"
 #include "renaissance/task/simple_task.h"
+#include "support/attrs.h"
 #include "support/compare.h"
 #include "support/device.h"
 #include "support/golden.h"
@@ -15,22 +16,6 @@ namespace {
 
 constexpr TaskDevice kHere{DeviceKind::TR_TEST_DEVICE, 0};
 constexpr DType kDTypes[] = {DType::FP32, DType::FP16, DType::BF16};
-
-Attrs attrs_of(const nlohmann::json& values) {
-  Attrs attrs;
-  for (const auto& [name, value] : values.items()) {
-    if (value.is_boolean()) {
-      attrs.set(name, value.get<bool>());
-    } else if (value.is_array()) {
-      attrs.set(name, value.get<std::vector<std::int64_t>>());
-    } else if (value.is_number_float()) {
-      attrs.set(name, value.get<double>());
-    } else {
-      attrs.set(name, value.get<std::int64_t>());
-    }
-  }
-  return attrs;
-}
 
 /// One case of a file, run in one dtype.
 struct Golden {
