@@ -3,12 +3,8 @@
 // the same process is libjpeg's plain full decode of the same files, in turns; with --python also
 // torchvision.io and Pillow.
 #include <CLI/CLI.hpp>
-#include <cmath>
-#include <cstdio>  // jpeglib.h needs it
-
-#include <jpeglib.h>
-
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -19,6 +15,7 @@
 #include "core/clock.h"
 #include "core/input_file.h"
 #include "data/image_decode.h"
+#include "photos.h"
 
 namespace tr {
 namespace {
@@ -109,49 +106,14 @@ double our_rate(ImageDecoder& decoder, const BenchCase& bench_case,
   return double(photos.size()) / watch.seconds();
 }
 
-/// libjpeg-turbo through its own interface, as its manual shows it: one object, all rows.
-class PlainLibjpeg {
- public:
-  PlainLibjpeg() {
-    codec_.err = jpeg_std_error(&errors_);
-    jpeg_create_decompress(&codec_);
-  }
-  ~PlainLibjpeg() { jpeg_destroy_decompress(&codec_); }
-  PlainLibjpeg(const PlainLibjpeg&) = delete;
-  PlainLibjpeg& operator=(const PlainLibjpeg&) = delete;
+using bench::PlainLibjpeg;
 
-  void decode(const Photo& photo) {
-    jpeg_mem_src(&codec_, reinterpret_cast<const unsigned char*>(photo.bytes.data()),
-                 photo.bytes.size());
-    jpeg_read_header(&codec_, TRUE);
-    codec_.out_color_space = JCS_RGB;
-    jpeg_start_decompress(&codec_);
-    const std::size_t stride = 3 * std::size_t(codec_.output_width);
-    if (pixels_.size() < stride * codec_.output_height)
-      pixels_.resize(stride * codec_.output_height);
-    while (codec_.output_scanline < codec_.output_height) {
-      JSAMPROW rows[16];
-      for (std::size_t i = 0; i < 16; ++i)
-        rows[i] = pixels_.data() + (codec_.output_scanline + i) * stride;
-      jpeg_read_scanlines(&codec_, rows,
-                          std::min(16u, codec_.output_height - codec_.output_scanline));
-    }
-    width_ = int(codec_.output_width);
-    jpeg_finish_decompress(&codec_);
-  }
-  double rate(const std::vector<Photo>& photos) {
-    const Stopwatch watch;
-    for (const Photo& photo : photos) decode(photo);
-    return double(photos.size()) / watch.seconds();
-  }
-  int at(int y, int x, int c) const { return pixels_[std::size_t((y * width_ + x) * 3 + c)]; }
-
- private:
-  jpeg_error_mgr errors_{};
-  jpeg_decompress_struct codec_{};
-  std::vector<unsigned char> pixels_;
-  int width_ = 0;
-};
+/// Pictures/s of the peer's pass over all photos.
+double plain_rate(PlainLibjpeg& peer, const std::vector<Photo>& photos) {
+  const Stopwatch watch;
+  for (const Photo& photo : photos) peer.decode(photo.bytes);
+  return double(photos.size()) / watch.seconds();
+}
 
 /// Mean absolute difference to the peer's pixels, in 1/255; none where the result is smaller.
 std::optional<double> difference(const BenchCase& bench_case, const std::vector<Photo>& photos,
@@ -167,7 +129,7 @@ std::optional<double> difference(const BenchCase& bench_case, const std::vector<
     const data::DecodedImage image = decoder.decode(request);
     if (image.scale != 8) continue;
     const PixelRect crop = request.crop.value_or(PixelRect{0, 0, info.width, info.height});
-    peer.decode(photo);
+    peer.decode(photo.bytes);
     for (int y = 0; y < crop.height; ++y) {
       const std::uint8_t* row = image.pixels.data + std::size_t(y) * image.pixels.row_stride;
       for (int i = 0; i < 3 * crop.width; ++i) {
@@ -191,11 +153,11 @@ void measure_against_libjpeg(bench::Report& report, const std::vector<Photo>& ph
   for (const BenchCase& bench_case : bench_cases()) {
     ImageDecoder decoder(bench_case.options);
     our_rate(decoder, bench_case, photos);  // warm-up: buffers grow
-    peer.rate(photos);
+    plain_rate(peer, photos);
     std::vector<double> ours, theirs;
     for (int i = 0; i < options.turns; ++i) {
       ours.push_back(our_rate(decoder, bench_case, photos));
-      theirs.push_back(peer.rate(photos));
+      theirs.push_back(plain_rate(peer, photos));
     }
     bench::Row row = bench::make_row(bench_case.name, "images/s/core", bench::summarize(ours));
     bench::set_peer(row, "libjpeg-turbo, full decode", bench::summarize(theirs), false);
@@ -224,15 +186,6 @@ void measure_against_python(bench::Report& report, const std::vector<Photo>& pho
   }
 }
 
-/// The photos that tests use, below the nearest build/data above the working directory.
-std::string find_photos() {
-  for (fs::path at = fs::current_path(); at.has_relative_path(); at = at.parent_path()) {
-    const fs::path folder = at / "build/data/imagenet-sample/train";
-    if (fs::is_directory(folder)) return folder.string();
-  }
-  return "";
-}
-
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Pictures/s on one core from JPEG files in memory: whole, cropped, smaller");
@@ -243,7 +196,7 @@ int run(int argc, char** argv) {
   app.add_option("--turns", options.turns, "passes of each side")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   bench::Report report(argc, argv);
-  if (options.photos.empty()) options.photos = find_photos();
+  if (options.photos.empty()) options.photos = bench::find_photos();
   if (options.photos.empty()) {
     std::fprintf(stderr, "bench_decode: no photos in build/data; give a folder with --photos\n");
     return 0;

@@ -46,6 +46,7 @@ struct DecodeOptions {
   bool decode_crop_only = true;  // only the rows and columns that the crop needs; the same pixels
   bool dct_scaling = true;       // a JPEG whose crop is shrunk is decoded smaller
   bool fast_dct = false;         // JPEG: the less exact DCT and plain chroma upsampling
+  bool own_huffman = true;       // JPEG: codes of baseline pictures are not left to libjpeg
   // The limit at which Pillow, too, speaks of a decompression bomb.
   std::int64_t max_pixels = 178'956'970;
 
@@ -80,6 +81,7 @@ struct DecodedImage {
   /// Of a smaller decode the edges may lie within a pixel: crop edge c of the picture lies at c *
   /// scale eighths, exactly.
   PixelRect crop_eighths;
+  bool own_huffman = false;        // codes were read as DecodeOptions::own_huffman says
   int warnings = 0;                // of the format's library about this picture, pixels intact
   std::string_view first_warning;  // empty if there was none
 };

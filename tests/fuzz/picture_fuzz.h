@@ -25,6 +25,8 @@ class PictureFuzz {
       const data::Pixels full = whole_.decode().pixels;
       if (full.height != info.height || full.width != info.width) std::abort();
       sum(full);
+      plain_.open(image);  // libjpeg alone
+      expect_equal(plain_.decode().pixels, full, {0, 0, info.width, info.height});
       // A part that depends on the input's last bytes.
       const int x = data[size - 1] % info.width, y = data[size / 2] % info.height;
       const data::PixelRect crop{x, y, (info.width - x + 1) / 2, (info.height - y + 1) / 2};
@@ -77,7 +79,9 @@ class PictureFuzz {
       .color_channels = 1, .fast_dct = true, .max_pixels = 1 << 18};
   static constexpr data::DecodeOptions kSmallOfAll{
       .color_channels = 1, .decode_crop_only = false, .fast_dct = true, .max_pixels = 1 << 18};
-  data::ImageDecoder whole_{kOptions}, part_{kOptions}, small_{kSmall}, small_of_all_{kSmallOfAll};
+  static constexpr data::DecodeOptions kPlain{.own_huffman = false, .max_pixels = 1 << 18};
+  data::ImageDecoder plain_{kPlain}, whole_{kOptions}, part_{kOptions}, small_{kSmall},
+      small_of_all_{kSmallOfAll};
   volatile std::uint64_t sum_ = 0;
 };
 

@@ -12,6 +12,7 @@
 
 #include "core/check.h"
 #include "data/formats/c_errors.h"
+#include "data/formats/jpeg_entropy.h"
 #include "data/formats/jpeg_segments.h"
 
 namespace tr::data {
@@ -29,7 +30,9 @@ bool is_damage(int code) {
          code == JWRN_BOGUS_PROGRESSION || code == JWRN_MUST_RESYNC;
 }
 
-CErrors& errors_of(j_common_ptr codec) { return *static_cast<CErrors*>(codec->client_data); }
+CErrors& errors_of(j_common_ptr codec) {
+  return static_cast<JpegClient*>(codec->client_data)->errors;
+}
 
 void on_error(j_common_ptr codec) {
   char text[JMSG_LENGTH_MAX];
@@ -99,6 +102,9 @@ void rgb_of_cmyk(const std::uint8_t* cmyk, int width, std::uint8_t* out, int cha
 
 int ceil_eighths(int value) { return (value + 7) / 8; }
 
+/// BaselineScan gave up, or libjpeg did behind it.
+struct UnusualData {};
+
 class JpegDecoder final : public FormatDecoder {
  public:
   explicit JpegDecoder(const DecodeOptions& options) : FormatDecoder(options) {
@@ -124,6 +130,7 @@ class JpegDecoder final : public FormatDecoder {
   void check_scans() const;
   bool has_all_bits() const;
   bool can_cut_columns() const;
+  DecodedImage decode_once(const PixelRect& crop, int scale);
   void read_rows(JDIMENSION last, std::uint8_t* data, std::size_t stride);
   void finish();
   bool covers(int scale, const PixelRect& crop, int target_width, int target_height);
@@ -134,7 +141,9 @@ class JpegDecoder final : public FormatDecoder {
 
   EncodedImage image_;
   JpegLayout layout_;
-  CErrors errors_;
+  JpegClient client_;
+  CErrors& errors_ = client_.errors;
+  bool own_entropy_ = false;  // client_.scan decodes the open picture
   jpeg_error_mgr error_mgr_{};
   MemorySource source_;
   jpeg_progress_mgr progress_{};
@@ -150,7 +159,7 @@ void JpegDecoder::create() {
   codec_.err = jpeg_std_error(&error_mgr_);
   error_mgr_.error_exit = on_error;
   error_mgr_.emit_message = on_message;
-  codec_.client_data = &errors_;  // kept by jpeg_create_decompress()
+  codec_.client_data = &client_;  // kept by jpeg_create_decompress()
   if (!errors_.run([&] { jpeg_create_decompress(&codec_); })) fail_in_header();
   exists_ = true;
   codec_.src = &source_.base;
@@ -158,6 +167,7 @@ void JpegDecoder::create() {
 }
 
 void JpegDecoder::close() {
+  own_entropy_ = false;
   if (exists_) jpeg_destroy_decompress(&codec_);
   exists_ = false;
 }
@@ -167,7 +177,10 @@ void JpegDecoder::fail_in_header() {
   throw_as<DataError>("{}: the JPEG header is damaged or cut ({})", image_.who, errors_.text());
 }
 
-void JpegDecoder::fail_in_data() { fail_with(errors_.text()); }
+void JpegDecoder::fail_in_data() {
+  if (own_entropy_) throw UnusualData();
+  fail_with(errors_.text());
+}
 
 void JpegDecoder::fail_with(std::string_view reason) {
   const auto row = std::min<std::int64_t>(
@@ -326,9 +339,21 @@ void JpegDecoder::finish() {
 
 DecodedImage JpegDecoder::decode(const PixelRect& crop, int target_width, int target_height) {
   const int scale = choose_scale(crop, target_width, target_height);
+  start(scale);
+  own_entropy_ = options().own_huffman && take_over_entropy(codec_);
+  try {
+    return decode_once(crop, scale);
+  } catch (const UnusualData&) {
+    // Again from the start: what is wrong, and whether pixels suffer from it, libjpeg knows.
+    open(image_);
+    start(scale);
+    return decode_once(crop, scale);
+  }
+}
+
+DecodedImage JpegDecoder::decode_once(const PixelRect& crop, int scale) {
   const int left = crop.x * scale / 8, right = ceil_eighths((crop.x + crop.width) * scale);
   const int top = crop.y * scale / 8, bottom = ceil_eighths((crop.y + crop.height) * scale);
-  start(scale);
   // Whether a file that lacks its end lacks rows too, only reading all of it tells; and smoothing
   // looks far around.
   const bool partial = options().decode_crop_only &&
@@ -352,6 +377,7 @@ DecodedImage JpegDecoder::decode(const PixelRect& crop, int target_width, int ta
   const std::size_t channels = std::size_t(options().color_channels);
   const std::size_t stride = std::size_t(codec_.output_width) * channels;
   std::uint8_t* data = pixels_.reserve(stride * std::size_t(end - row));
+  const bool own_huffman = own_entropy_;
   read_rows(end, data, stride);
   finish();
 
@@ -360,6 +386,7 @@ DecodedImage JpegDecoder::decode(const PixelRect& crop, int target_width, int ta
           .scale = scale,
           .crop_eighths = {crop.x * scale - 8 * left, crop.y * scale - 8 * top, crop.width * scale,
                            crop.height * scale},
+          .own_huffman = own_huffman,
           .warnings = errors_.warnings(),
           .first_warning = errors_.first_warning()};
 }

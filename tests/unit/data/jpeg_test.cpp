@@ -163,6 +163,62 @@ TEST_P(JpegKindTest, CutFilesAreErrors) {
   }
 }
 
+TEST_P(JpegKindTest, OwnHuffmanDecoderGivesLibjpegsPixels) {
+  const JpegSpec& spec = kind().spec;
+  const std::vector<std::byte> bytes = make_jpeg(spec);
+  ImageDecoder own, libjpeg({.own_huffman = false});
+  own.open({bytes});
+  EXPECT_EQ(own.decode().own_huffman,
+            !spec.progressive && !spec.arithmetic && !spec.separate_scans);
+  for (const PixelRect& crop : some_crops(spec.width, spec.height, 3, 30)) {
+    own.open({bytes});
+    libjpeg.open({bytes});
+    const data::DecodedImage want = libjpeg.decode({.crop = crop});
+    EXPECT_FALSE(want.own_huffman);
+    ASSERT_EQ(Picture(own.decode({.crop = crop}).pixels), Picture(want.pixels)) << kind().name;
+  }
+}
+
+/// Pixels, warnings and error of a decode, as text where they are no pixels.
+std::pair<std::optional<Picture>, std::string> outcome(ImageDecoder& decoder,
+                                                       const std::vector<std::byte>& bytes,
+                                                       const std::optional<PixelRect>& crop) {
+  try {
+    decoder.open({bytes, "odd.jpg"});
+    const data::DecodedImage image = decoder.decode({.crop = crop});
+    return {Picture(image.pixels),
+            std::to_string(image.warnings) + " " + std::string(image.first_warning)};
+  } catch (const DataError& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+TEST_P(JpegKindTest, DamageHasTheSameOutcomeWithOwnHuffmanDecoder) {
+  const std::vector<std::byte> good = make_jpeg(kind().spec);
+  const std::size_t data = data::jpeg_layout(good).first_scan;
+  ImageDecoder own, libjpeg({.own_huffman = false});
+  std::mt19937 random(4);
+  int errors = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::byte> bytes = good;
+    const std::size_t at = data + random() % (bytes.size() - data);
+    switch (i % 4) {
+      case 0: bytes[at] ^= std::byte(1 << random() % 8); break;
+      case 1: bytes[at] = std::byte{0xff}; break;
+      case 2: bytes.erase(bytes.begin() + std::ptrdiff_t(at)); break;
+      case 3: bytes.insert(bytes.begin() + std::ptrdiff_t(at), std::byte(random() % 256)); break;
+    }
+    const PixelRect corner{0, 0, (kind().spec.width + 1) / 2, (kind().spec.height + 1) / 2};
+    for (const std::optional<PixelRect>& crop : {std::optional<PixelRect>(), {corner}}) {
+      const auto want = outcome(libjpeg, bytes, crop), got = outcome(own, bytes, crop);
+      ASSERT_EQ(got.second, want.second) << kind().name << ", change " << i << " at " << at;
+      ASSERT_EQ(got.first, want.first) << kind().name << ", change " << i << " at " << at;
+      errors += !got.first;
+    }
+  }
+  EXPECT_GT(errors, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, JpegKindTest, testing::Range<std::size_t>(0, kinds().size()),
                          [](const auto& param) { return kinds()[param.param].name; });
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/formats/c_errors.h"
+#include "data/formats/jpeg_huffman.h"
+
+struct jpeg_decompress_struct;
+
+namespace tr::data {
+
+/// What libjpeg's callbacks find behind client_data.
+struct JpegClient {
+  CErrors errors;
+  BaselineScan scan;
+};
+
+/// Puts `scan` of the codec's client in the place of libjpeg's entropy decoder, which takes half as
+/// long again, in a decompression that has just been started; all else stays libjpeg's. False: it
+/// is no baseline picture of one scan, or this libjpeg is built otherwise than expected. What the
+/// scan does not take leaves libjpeg as an error, and the picture has to be decoded again without
+/// it.
+bool take_over_entropy(jpeg_decompress_struct& codec);
+
+}  // namespace tr::data

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace tr::data {
+
+/// A table of Huffman codes as a DHT segment holds it.
+struct HuffmanSpec {
+  std::array<std::uint8_t, 17> counts{};  // of codes by length, 1..16
+  std::array<std::uint8_t, 256> symbols{};
+  bool operator==(const HuffmanSpec&) const = default;
+};
+
+/// Codes with the bits that follow them, looked up together: most coefficients of a picture take
+/// one load.
+class HuffmanTable {
+ public:
+  enum class Kind : std::uint8_t { DC, AC };
+  static constexpr int kIndexBits = 10;
+
+  /// False: the codes do not fit their lengths, or a symbol means nothing in a baseline picture.
+  bool make(const HuffmanSpec& spec, Kind kind);
+
+  /// What the next bits are (an entry is 4 bytes, see below): value, run, bits of both together.
+  std::int32_t entry(std::uint64_t bits) const { return entries_[bits >> (64 - kIndexBits)]; }
+  /// What a code longer than the index announces: as a long entry, kLong aside; kNoCodeRun: there
+  /// is no such code.
+  std::int32_t find(std::uint64_t bits) const;
+
+  // An entry: value << 16 | run << 8 | length. Run: zero coefficients before the value; kEndRun: no
+  // coefficient follows in this block. One with kLong holds the length of the code alone, and in
+  // place of the value how many bits tell it; 0: of a code longer than the index, find() knows it.
+  static constexpr std::int32_t kLong = 1 << 7;
+  static constexpr std::int32_t kEndRun = 128, kNoCodeRun = 64;
+  static constexpr std::int32_t kLengthMask = 63;
+
+ private:
+  void add_code(Kind kind, std::uint32_t code, int length, std::uint8_t symbol);
+
+  HuffmanSpec spec_;
+  Kind kind_ = Kind::DC;
+  bool good_ = false;
+  std::array<std::int32_t, 1 << kIndexBits> entries_{};
+  std::array<std::int32_t, 17> first_code_{}, first_symbol_{};  // by length
+};
+
+/// What the MCUs of a baseline scan consist of.
+struct ScanLayout {
+  static constexpr int kMostBlocks = 10, kMostComponents = 4;
+  int num_blocks = 0;                                 // of an MCU
+  std::array<std::uint8_t, kMostBlocks> component{};  // of each block
+  std::array<HuffmanSpec, kMostComponents> dc{}, ac{};
+  int num_components = 0;
+  std::uint32_t restart_interval = 0;  // MCUs; 0: none
+  std::int64_t num_mcus = 0;
+};
+
+/// Entropy decoder of a baseline JPEG scan: coefficients as libjpeg gives them. It takes sound data
+/// only; at anything odd it gives up, and what the picture is worth is found out by libjpeg.
+/// Source: ITU-T T.81, F.2.2.
+class BaselineScan {
+ public:
+  /// `data` begins with the scan's first byte behind its header and goes to the end of the file.
+  /// False: the scan's tables are odd.
+  bool begin(std::span<const std::byte> data, const ScanLayout& layout);
+
+  /// Adds the next MCU's coefficients to blocks of 64 zeros, in row-major order; null: they are
+  /// passed over. False: the data is odd here; nothing more can be decoded.
+  bool decode_mcu(std::int16_t* const* blocks);
+
+  /// Behind the last MCU: bytes of `data` up to the marker that ends the scan.
+  std::size_t position() const { return std::size_t(reader_.at - data_.data()); }
+  bool is_done() const { return mcus_left_ == 0; }
+
+ private:
+  /// The next bits of the scan, from the highest on.
+  struct BitReader {
+    const std::byte *at = nullptr, *end = nullptr;
+    const std::byte* safe = nullptr;  // up to there eight bytes hold no FF
+    std::uint64_t bits = 0;
+    int count = 0;  // of bits that are there; below 0: more were used than there are
+    bool at_marker = false;
+
+    void start(const std::byte* from, const std::byte* to);
+    void refill();
+    static BitReader refilled(BitReader reader);
+    void drop(int length) {
+      bits <<= length;
+      count -= length;
+    }
+    std::int32_t take_entry(const HuffmanTable& table);
+  };
+
+  template <bool kKeep>
+  bool decode_blocks(std::int16_t* const* blocks);
+  bool ends_at_marker();
+  bool restart();
+
+  std::span<const std::byte> data_;
+  BitReader reader_;
+  ScanLayout layout_;
+  std::array<std::int32_t, ScanLayout::kMostComponents> last_dc_{};
+  std::int64_t mcus_left_ = 0;
+  std::uint32_t restart_in_ = 0, next_restart_ = 0;
+  std::array<HuffmanTable, ScanLayout::kMostComponents> dc_, ac_;
+};
+
+}  // namespace tr::data
