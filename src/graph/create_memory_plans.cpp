@@ -12,6 +12,7 @@
 #include "core/format.h"
 #include "graph/compiler.h"
 #include "graph/param_layout.h"
+#include "graph/recompute.h"
 
 namespace tr {
 namespace {
@@ -194,6 +195,14 @@ void freeze_unreached(std::span<const LoweredGraph> graphs, std::vector<Segment>
   }
 }
 
+MemoryPlan plan_variant(LoweredGraph& graph, std::int64_t base, const PlanOptions& options) {
+  if (options.recompute_bytes == 0) return plan_transients(graph, base, options);
+  const std::int64_t goal = std::min(options.recompute_bytes, options.budget_bytes);
+  RecomputedPlan planned = plan_with_recomputation(graph, base, goal, options);
+  graph = std::move(planned.graph);
+  return std::move(planned.plan);
+}
+
 }  // namespace
 
 std::int64_t ArenaPlan::role_offset(Role role) const {
@@ -224,7 +233,7 @@ ArenaPlan create_memory_plans(std::span<LoweredGraph> graphs, const ArchPlan& pl
       arena.variants.push_back(arena.variants[same]);
       continue;
     }
-    MemoryPlan transients = plan_transients(graphs[v], arena.persistent_bytes, options);
+    MemoryPlan transients = plan_variant(graphs[v], arena.persistent_bytes, options);
     add_persistent_offsets(graphs[v], layout, transients);
     arena.transient_bytes = std::max(arena.transient_bytes, transients.transient_bytes);
     arena.variants.push_back(std::move(transients));

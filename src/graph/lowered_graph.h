@@ -38,6 +38,7 @@ struct LoweredNode {
                                       // former node of the same stream
   std::vector<std::pair<int, int>> in_place;  // (output, input) pairs that the kernel allows
   std::vector<int> state_writes;      // inputs that the node writes too
+  bool again = false;                 // a node of the forward pass that runs again (graph/recompute.h)
 };
 
 /// What the executor replays: shapes, fused nodes, kernels, streams and edges of one variant.

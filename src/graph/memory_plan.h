@@ -75,6 +75,8 @@ struct ArenaPlan {
 
 struct PlanOptions {
   std::int64_t budget_bytes = std::numeric_limits<std::int64_t>::max();
+  /// Nodes of the forward pass run again until the arena is within it (graph/recompute.h); 0: none does.
+  std::int64_t recompute_bytes = 0;
   bool reuse = true;                        // off: every transient tensor has a place of its own (tests)
   bool in_place = true;
   bool add_edges = true;                    // off: sharing that needs a further edge is refused

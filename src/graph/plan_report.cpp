@@ -7,6 +7,8 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "core/human.h"
+#include "graph/op_def.h"
+#include "graph/passes/pass.h"
 
 namespace tr {
 namespace {
@@ -18,6 +20,65 @@ std::string region_line(const Region& r) {
   return fmt::format(
       "  {:<12} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
       transient ? "any" : name_of(r.dtype), r.bucket, r.offset, r.bytes, format_bytes(r.bytes));
+}
+
+/// What a node costs, where its op tells.
+Cost cost_of(const LoweredGraph& graph, const LoweredNode& node) {
+  const OpDef* def = OpRegistry::instance().find(node.op);
+  if (def == nullptr || !def->cost) return {};
+  return def->cost(node.attrs, types_of(graph, node.inputs), types_of(graph, node.outputs));
+}
+
+RecomputedNodes recomputed_in(const LoweredGraph& graph) {
+  RecomputedNodes all;
+  for (const LoweredNode& node : graph.nodes) {
+    // Inputs that only gave a type are gone from the nodes of a backward pass: the forward pass
+    // tells the flops of the step.
+    const Cost cost = node.again || node.label == GraphId::FORWARD ? cost_of(graph, node) : Cost{};
+    if (!node.again) {
+      all.step_flops += 3 * double(cost.flops);
+      continue;
+    }
+    auto row = std::find_if(all.by_op.begin(), all.by_op.end(),
+                            [&](const auto& known) { return known.op == node.op; });
+    if (row == all.by_op.end()) row = all.by_op.insert(row, {node.op, 0, 0, 0});
+    const auto count = [&](auto& sums) {
+      ++sums.nodes;
+      sums.flops += double(cost.flops);
+      sums.bytes += double(cost.bytes);
+    };
+    count(*row);
+    count(all);
+  }
+  std::stable_sort(all.by_op.begin(), all.by_op.end(),
+                   [](const auto& a, const auto& b) { return a.nodes > b.nodes; });
+  return all;
+}
+
+std::string recomputed_text(const RecomputedNodes& all) {
+  if (all.nodes == 0) return "";
+  std::string text = fmt::format(
+      "  run again: {} nodes, {:.1f} GFLOP ({:.1f} % of the step's {:.1f}), {} read and written\n",
+      all.nodes, all.flops / 1e9, 100 * all.flops / std::max(1.0, all.step_flops),
+      all.step_flops / 1e9, format_bytes(std::int64_t(all.bytes)));
+  for (const RecomputedNodes::Row& row : all.by_op) {
+    text += fmt::format("  {:>6}  {:<20} {:>9.1f} GFLOP  {:>10}\n", row.nodes, row.op,
+                        row.flops / 1e9, format_bytes(std::int64_t(row.bytes)));
+  }
+  return text;
+}
+
+Json recomputed_json(const RecomputedNodes& all) {
+  Json json = {{"nodes", all.nodes},
+               {"flops", all.flops},
+               {"bytes", all.bytes},
+               {"step_flops", all.step_flops},
+               {"by_op", Json::array()}};
+  for (const RecomputedNodes::Row& row : all.by_op) {
+    json["by_op"].push_back(
+        {{"op", row.op}, {"nodes", row.nodes}, {"flops", row.flops}, {"bytes", row.bytes}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -45,6 +106,7 @@ std::string PlanReport::text() const {
     text += fmt::format("  {:>10}  {}  {}  live {}..{}\n", format_bytes(t.bytes), t.type, t.name,
                         t.first_use, t.last_use);
   }
+  text += recomputed_text(recomputed);
   text += "  by the articles' names:\n";
   for (const NamedRegion& r : article_names) {
     text += fmt::format("  {:<22} {:>14}  {}\n", r.name, r.bytes, format_bytes(r.bytes));
@@ -67,6 +129,7 @@ std::string PlanReport::json() const {
                                {"offset", r.offset},
                                {"bytes", r.bytes}});
   }
+  json["run_again"] = recomputed_json(recomputed);
   json["article_regions"] = Json::array();
   for (const NamedRegion& r : article_names) {
     json["article_regions"].push_back(
@@ -103,6 +166,7 @@ PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arc
   report.variant = int(largest - plan.variants.begin());
   const LoweredGraph& graph = graphs[std::size_t(report.variant)];
   report.num_steps = int(graph.nodes.size());
+  report.recomputed = recomputed_in(graph);
   report.step = peak_node(*largest);
   if (report.step >= 0) report.step_name = node_name(graph.nodes[std::size_t(report.step)]);
   for (const Placement& p : live_at_peak(graph, *largest)) {

@@ -23,6 +23,19 @@ struct LargestTensor {
   int last_use = 0;
 };
 
+/// What runs again in the backward pass, so that less is kept (graph/recompute.h).
+struct RecomputedNodes {
+  struct Row {
+    std::string op;
+    int nodes = 0;
+    double flops = 0, bytes = 0;  // of one step
+  };
+  std::vector<Row> by_op;  // most nodes first
+  int nodes = 0;
+  double flops = 0, bytes = 0;
+  double step_flops = 0;  // of the whole step without them
+};
+
 /// What `renaissance plan` shows of an arena.
 struct PlanReport {
   std::vector<Region> regions;
@@ -37,13 +50,15 @@ struct PlanReport {
   int num_steps = 0;
   std::string step_name;               // "conv3.conv_dx"
   std::vector<LargestTensor> largest;  // live at the peak, ten at most
+  RecomputedNodes recomputed;          // of the variant above
 
   /// transient_bytes / lower_bound_bytes; 1 if there are no transients.
   double ratio() const;
   std::string text() const;
   /// Keys peak_bytes, persistent_bytes, transient_bytes, lower_bound_bytes, regions[] {role, dtype,
   /// bucket, offset, bytes}, article_regions[] {name, bytes, tensors}, peak {step, steps, name},
-  /// largest[] {name, dtype, shape, bytes, first_use, last_use}. One JSON object.
+  /// largest[] {name, dtype, shape, bytes, first_use, last_use}, run_again {nodes, flops, bytes,
+  /// step_flops, by_op[] {op, nodes, flops, bytes}}. One JSON object.
   std::string json() const;
 };
 

@@ -32,6 +32,23 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
   return plan;
 }
 
+BatchPlan cut(const BatchPlan& batches, int parts) {
+  TR_ASSERT(parts >= 1 && batches.local % parts == 0);
+  BatchPlan plan = batches;
+  plan.local /= parts;
+  plan.accumulate_steps *= parts;
+  return plan;
+}
+
+std::vector<int> possible_cuts(const BatchPlan& batches) {
+  constexpr std::int64_t kMost = 65536;  // micro-batches, as GlobalSetting::accumulate_steps
+  std::vector<int> parts;
+  for (std::int64_t n = 1; n <= std::min(batches.local, kMost / batches.accumulate_steps); ++n) {
+    if (batches.local % n == 0) parts.push_back(int(n));
+  }
+  return parts;
+}
+
 MicroStep VariantTable::micro_step(int micro) const {
   return {.first = micro == 0, .last = micro == batches_.accumulate_steps - 1};
 }

@@ -22,6 +22,11 @@ struct BatchPlan {
 /// @throws InvalidArgument  the given sizes contradict each other or do not divide.
 BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size);
 
+/// The same global batch with every local batch cut into `parts` equal micro-batches.
+BatchPlan cut(const BatchPlan& batches, int parts);
+/// The numbers of parts that `cut` can make, rising.
+std::vector<int> possible_cuts(const BatchPlan& batches);
+
 /// What the data sets hold; a split of 0 samples is absent.
 struct SplitSizes {
   std::int64_t train = 0, val = 0;

@@ -2,6 +2,7 @@
 // From a request to everything that steps need: the model is checked first, then data, then all is
 // compiled.
 #include <algorithm>
+#include <limits>
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
@@ -122,6 +123,49 @@ DatasetPair open_data(const Config& config) {
                        .read_timeout_s = data.read_timeout_s});
 }
 
+VariantTable variants_of(const CompiledRun& run, const BatchPlan& batches) {
+  return {batches, run.sizes, run.train_fields, run.eval_fields, run.ema()};
+}
+
+void set_batches(CompileRequest& request, const CompiledRun& run, const BatchPlan& batches) {
+  request.graph = graph_options(run.config, batches);
+  request.variants = variants_of(run, batches).keys();
+}
+
+/// Bytes of a rank's arena with other batches; more than there is where memory_budget refuses them.
+std::int64_t peak_of(CompileRequest request, const CompiledRun& run, const BatchPlan& batches,
+                     const KernelOracle& oracle) {
+  set_batches(request, run, batches);
+  try {
+    return compile(request, oracle).memory.peak_bytes();
+  } catch (const OutOfMemory&) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+/// accumulate_steps=auto: cuts the local batch into as few parts as fit, and records their number.
+void choose_accumulation(CompiledRun& run, const CompileRequest& request,
+                         const MemoryBudget& budget, const KernelLicence& licence) {
+  // Engines by rank need as much room as any: nothing is measured for a guess.
+  TuningTable by_rank;
+  const auto oracle = make_kernel_oracle(run.device.kind, by_rank, licence);
+  const int parts = fitting_cut(run.batches, budget.bytes, [&](const BatchPlan& other) {
+    return peak_of(request, run, other, *oracle);
+  });
+  const std::int64_t whole = run.batches.local;
+  // Where nothing fits, the smallest parts are compiled: the refusal is theirs.
+  run.batches = cut(run.batches, parts > 0 ? parts : possible_cuts(run.batches).back());
+  run.config.global.accumulate_steps(run.batches.accumulate_steps)
+      .global_batch_size(run.batches.global)
+      .local_batch_size(run.batches.local);
+  if (parts == 1) {
+    log_info("accumulate_steps: auto takes 1, the local batch of {} fits", whole);
+  } else {
+    log_info("accumulate_steps: auto takes {}, micro-batches of {} of the local batch of {}; {}",
+             run.batches.accumulate_steps, run.batches.local, whole, budget.reason);
+  }
+}
+
 /// CPVS, where the processed samples take a quarter of the host's memory at most: each rank keeps
 /// those it may need.
 bool decide_keep_processed(const CompiledRun& run) {
@@ -219,11 +263,10 @@ CompiledRun compile_run(const RunRequest& request) {
   const GlobalSetting::Values& global = run.config.global.values();
   EngineTuning engines({.search_seconds = global.search_seconds, .cache = global.tuning_cache},
                        run.device.kind, run.device.gpus.empty() ? 0 : run.device.gpus.front());
-  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning,
-                                         {.tf32 = tf32,
-                                          .unrepeatable = !global.deterministic,
-                                          .keep_gradients = run.config.train.keep_gradients},
-                                         engines.search());
+  const KernelLicence licence{.tf32 = tf32,
+                              .unrepeatable = !global.deterministic,
+                              .keep_gradients = run.config.train.keep_gradients};
+  const auto oracle = make_kernel_oracle(run.device.kind, run.tuning, licence, engines.search());
   const Fields declared = declared_fields(run.config);
   if (!request.has_data && !declared.empty()) check_model(request, declared, *oracle);
 
@@ -251,15 +294,17 @@ CompiledRun compile_run(const RunRequest& request) {
   run.sizes = {run.data.train ? run.data.train->num_samples() : 0,
                run.data.val ? run.data.val->num_samples() : 0,
                run.config.preprocessor.values().drop_last};
-  run.variants = VariantTable(run.batches, run.sizes, run.train_fields, run.eval_fields, run.ema());
 
   CompileRequest compile_request;
   compile_request.model = request.model;
   compile_request.sample_fields = fields;
   compile_request.loss = loss_spec(run.config.train.loss);
   compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
-  compile_request.graph = graph_options(run.config, run.batches);
-  compile_request.variants = run.variants.keys();
+  compile_request.memory.recompute_bytes = run.config.train.memory_budget;
+  const MemoryBudget budget = memory_budget(run.config, run.device);
+  if (global.accumulate_auto) choose_accumulation(run, compile_request, budget, licence);
+  set_batches(compile_request, run, run.batches);
+  run.variants = variants_of(run, run.batches);
   run.classification = compile_request.loss.classification;
   run.compiled = compile(compile_request, *oracle);
   engines.finish();
@@ -273,15 +318,9 @@ CompiledRun compile_run(const RunRequest& request) {
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
   run.keep_processed_val = decide_keep_processed(run);
-  const MemoryBudget budget = memory_budget(run.config, run.device);
   run.data_on_device = decide_data_on_device(run, budget);
-  check_memory(run, budget, run.data_on_device ? held_bytes(run) : 0, [&](std::int64_t batch) {
-    BatchPlan other = run.batches;
-    other.local = batch;
-    other.global = batch * other.world_size * other.accumulate_steps;
-    compile_request.variants =
-        VariantTable(other, run.sizes, run.train_fields, run.eval_fields, run.ema()).keys();
-    return compile(compile_request, *oracle).memory.peak_bytes();
+  check_memory(run, budget, run.data_on_device ? held_bytes(run) : 0, [&](const BatchPlan& other) {
+    return peak_of(compile_request, run, other, *oracle);
   });
   if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
   announce(run);

@@ -47,9 +47,10 @@ struct TrainOptions {
   int log_every = 0;  // steps; 0: epochs only
   bool keep_gradients = false;
   bool locate_faults = false;
-  std::int64_t memory_limit = 0;  // bytes of the device's memory; 0: what is free
-  int timed_steps = 0;            // steps whose nodes are timed; 0: none
-  std::string trace_file;         // empty: none
+  std::int64_t memory_budget = 0;  // bytes of a rank's arena, by recomputation; 0: none
+  std::int64_t memory_limit = 0;   // bytes of the device's memory; 0: what is free
+  int timed_steps = 0;             // steps whose nodes are timed; 0: none
+  std::string trace_file;          // empty: none
 };
 
 /// Everything that decides what a run computes, as plain values. A task's snapshot at compile().

@@ -179,9 +179,15 @@ json amp_name(const Config& c) {
 // A row: name, type, doc, setter, getter, and whether it changes what is computed.
 
 const ConfigKey kKeys[] = {
-    {"accumulate_steps", "integer", "micro-batches summed before one optimizer step",
-     [](Config& c, Text v) { c.global.accumulate_steps(number<int>(v)); },
-     [](const Config& c) -> json { return c.global.values().accumulate_steps; }},
+    {"accumulate_steps", "integer|auto",
+     "micro-batches summed before one optimizer step; auto: as few as fit into memory",
+     [](Config& c, Text v) {
+       v == "auto" ? c.global.accumulate_auto() : c.global.accumulate_steps(number<int>(v));
+     },
+     [](const Config& c) -> json {
+       if (c.global.values().accumulate_auto) return "auto";
+       return c.global.values().accumulate_steps;
+     }},
     {"amp", "off|fp16|bf16", "mixed precision; true is fp16", set_amp, amp_name},
     {"bad_sample_limit", "integer",
      "skip, replace: samples that may be bad; one more fails the run",
@@ -330,6 +336,10 @@ const ConfigKey kKeys[] = {
     {"loss_scale_growth", "integer", "fp16: good steps until the scale doubles; 0: never",
      [](Config& c, Text v) { c.train.loss_scale_growth = at_least<int>(v, 0); },
      [](const Config& c) -> json { return c.train.loss_scale_growth; }},
+    {"memory_budget", "integer",
+     "bytes of a rank's arena: nodes of the forward pass run again until it holds; 0: none does",
+     [](Config& c, Text v) { c.train.memory_budget = at_least<std::int64_t>(v, 0); },
+     [](const Config& c) -> json { return c.train.memory_budget; }, false},
     {"memory_limit", "integer", "bytes that a run may take of its device's memory; 0: what is free",
      [](Config& c, Text v) { c.train.memory_limit = at_least<std::int64_t>(v, 0); },
      [](const Config& c) -> json { return c.train.memory_limit; }, false},

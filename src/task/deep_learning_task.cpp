@@ -165,6 +165,13 @@ DeepLearningTask& DeepLearningTask::freeze(const std::string& prefix) {
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::memory_budget(std::int64_t bytes) {
+  impl_->planning("memory_budget");
+  TR_CHECK(bytes >= 1, "memory_budget is {}, expected at least 1 byte", bytes);
+  impl_->options.memory_budget = bytes;
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::log_file(const std::string& path, int every_steps) {
   impl_->planning("log_file");
   TR_CHECK(every_steps >= 0, "log_file: every_steps is {}, expected at least 0", every_steps);

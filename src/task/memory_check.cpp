@@ -68,8 +68,16 @@ std::int64_t arena_bytes(const CompiledRun& run) {
   return run.compiled.memory.peak_bytes() * run.batches.world_size;
 }
 
+int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of) {
+  const std::vector<int> parts = possible_cuts(batches);
+  const auto fits = [&](int n) { return peak_of(cut(batches, n)) <= bytes / batches.world_size; };
+  const auto first =
+      std::partition_point(parts.begin(), parts.end(), [&](int n) { return !fits(n); });
+  return first == parts.end() ? 0 : *first;
+}
+
 void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,
-                  const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch) {
+                  const PeakOfBatches& peak_of) {
   const std::int64_t needed = arena_bytes(run) + data_bytes;
   if (needed <= budget.bytes) return;
   const PlanReport report =
@@ -81,11 +89,25 @@ void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64
       report.step, report.num_steps, report.step_name);
   for (const Line& line : largest(run, report))
     message += fmt::format("\n  {:>10}  {}", format_bytes(line.bytes), line.text);
-  const std::int64_t left = (budget.bytes - data_bytes) / run.batches.world_size;
-  const std::int64_t batch = largest_batch(left, peak_of_batch, run.batches.local);
+  const std::int64_t left = budget.bytes - data_bytes;
+  const auto peak_of_batch = [&](std::int64_t batch) {
+    BatchPlan other = run.batches;
+    other.local = batch;
+    other.global = batch * other.world_size * other.accumulate_steps;
+    return peak_of(other);
+  };
+  const std::int64_t batch =
+      largest_batch(left / run.batches.world_size, peak_of_batch, run.batches.local);
   message += batch > 0 ? fmt::format("\n  local_batch_size {} would fit, this is {}", batch,
                                      run.batches.local)
                        : std::string("\n  not even a batch of one sample would fit");
+  if (const int parts = fitting_cut(run.batches, left, peak_of); parts > 1) {
+    const BatchPlan other = cut(run.batches, parts);
+    message += fmt::format(
+        "; accumulate_steps {} with micro-batches of {} would, for the same global batch of {} "
+        "(accumulate_steps=auto takes it)",
+        other.accumulate_steps, other.local, other.global);
+  }
   throw_as<OutOfMemory>("{}", message);
 }
 

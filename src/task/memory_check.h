@@ -22,11 +22,20 @@ MemoryBudget memory_budget(const Config& config, const ResolvedDevice& device);
 /// Bytes that all ranks' arenas take.
 std::int64_t arena_bytes(const CompiledRun& run);
 
+/// The planner's answer for other batches: bytes of the arena of one rank.
+using PeakOfBatches = std::function<std::int64_t(const BatchPlan&)>;
+
+/// The fewest parts into which the local batch is to be cut (accumulate_steps) so that all arenas
+/// take at most `bytes`; 0: not even micro-batches of one sample do. Peaks are taken to fall with
+/// the number of parts.
+int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of);
+
 /// Refuses a run that does not fit, before any memory is taken. `data_bytes`: what its sets take on
-/// the device. `peak_of_batch`: the planner's answer for another local batch, of one rank.
+/// the device.
 /// @throws OutOfMemory  with what is needed, what there is, the ten largest regions and tensors,
-/// and a local batch that fits: the largest, if memory grows with the batch.
+/// a local batch that fits (the largest, if memory grows with the batch), and the accumulate_steps
+/// that keep the global batch.
 void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,
-                  const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch);
+                  const PeakOfBatches& peak_of);
 
 }  // namespace tr

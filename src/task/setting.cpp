@@ -122,6 +122,13 @@ GlobalSetting& GlobalSetting::accumulate_steps(int n) {
   constexpr int kMost = 65536;  // each one is a slot of the plan of batches
   TR_CHECK(n >= 1 && n <= kMost, "accumulate_steps is {}, expected 1 to {}", n, kMost);
   values_.accumulate_steps = n;
+  values_.accumulate_auto = false;
+  return *this;
+}
+
+GlobalSetting& GlobalSetting::accumulate_auto() {
+  values_.accumulate_steps = 1;
+  values_.accumulate_auto = true;
   return *this;
 }
 

@@ -24,10 +24,11 @@ namespace {
 struct PlanArgs {
   std::string model;
   std::int64_t batch = 1;
-  std::string batch_text, budget_text = "0";
+  std::string batch_text, budget_text = "0", recompute_text = "0";
   std::string dtype = "fp32";
   std::string device = "cpu";
   std::int64_t budget = 0;
+  std::int64_t recompute = 0;
   bool engines = false;
   double search_seconds = 0;
   std::vector<std::string> graph;  // format, file
@@ -113,6 +114,7 @@ CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::in
                                          : Optimizer(SGD().momentum(0.9).weight_decay(1e-4)));
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
+  request.memory.recompute_bytes = args.recompute;
   for (const Mode mode : {Mode::TRAIN, Mode::EVAL, Mode::PREDICT}) {
     VariantKey key{.mode = mode, .batch = batch};
     key.name = fmt::format("{}_base", name_of(mode));
@@ -172,6 +174,10 @@ int run_plan(PlanArgs args) {
   constexpr std::int64_t kLargestBudget = std::int64_t{1} << 60;
   TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
            "--budget is {}, expected bytes, at most 2^60", args.budget);
+  args.recompute = integer("--recompute", args.recompute_text);
+  TR_CHECK(args.recompute >= 0, "--recompute is {}, expected bytes", args.recompute);
+  TR_CHECK(args.budget == 0 || args.recompute == 0,
+           "--budget and --recompute are given, expected one of them");
   const zoo::Model model = zoo::make_model(args.model);
   Engines engines(args);
   const CompileResult compiled =
@@ -230,6 +236,10 @@ void add_plan(CLI::App& app, int& exit_code) {
   command
       ->add_option("--budget", args->budget_text,
                    "bytes; then the largest batch that fits is found")
+      ->type_name("BYTES");
+  command
+      ->add_option("--recompute", args->recompute_text,
+                   "bytes of the arena, held by running nodes of the forward pass again")
       ->type_name("BYTES");
   command->add_flag("--engines", args->engines,
                     "print which engine runs each node that has a choice");

@@ -91,6 +91,12 @@ class TR_API DeepLearningTask {
   /// Parameters whose name starts with the prefix are not trained. @throws InvalidArgument  at
   /// compile(): no parameter does.
   DeepLearningTask& freeze(const std::string& prefix);
+  /// Holds the arena of a rank within `bytes`: nodes of the forward pass run again in the backward
+  /// pass, the cheapest for their bytes first, instead of keeping what they made. Results have the
+  /// same bytes; a step takes longer. CompileInfo::MEMORY_PLAN shows what runs again.
+  /// @throws InvalidArgument  bytes < 1. OutOfMemory at compile(): the budget cannot be reached
+  /// (the smallest that can is named).
+  DeepLearningTask& memory_budget(std::int64_t bytes);
   /// JSON lines: one a step every `every_steps` (0: none), one an epoch.
   DeepLearningTask& log_file(const std::string& path, int every_steps = 0);
   DeepLearningTask& callbacks(Callbacks callbacks);

@@ -64,6 +64,10 @@ class TR_API GlobalSetting {
   /// Micro-batches whose gradients are summed before one optimizer step. @throws InvalidArgument  n
   /// < 1.
   GlobalSetting& accumulate_steps(int n);
+  /// As few micro-batches as fit into memory (memory_limit, or what is free on the device): the
+  /// batch that one rank was to take at once is cut into equal parts. compile() decides and records
+  /// the number, which a resumed run keeps.
+  GlobalSetting& accumulate_auto();
   /// Both resolutions at once: the side of the square that the network sees. @throws
   /// InvalidArgument  n < 1.
   GlobalSetting& input_resolution(int n);
@@ -87,7 +91,8 @@ class TR_API GlobalSetting {
     std::int64_t global_batch_size = 0;  // 0: unset
     std::int64_t local_batch_size = 0;   // 0: unset
     int accumulate_steps = 1;
-    int train_resolution = 0;  // 0: what the transforms give
+    bool accumulate_auto = false;  // compile() sets accumulate_steps
+    int train_resolution = 0;      // 0: what the transforms give
     int val_resolution = 0;
     int threads = 0;
     int cpu_ranks = 1;

@@ -74,6 +74,24 @@ TEST(MemoryLimit, SaysWhereNoBatchFits) {
   EXPECT_NE(message.find("not even a batch of one sample would fit"), std::string::npos) << message;
 }
 
+TEST(FittingCut, TakesTheFewestPartsThatFitAllRanks) {
+  const BatchPlan batches{.local = 24, .global = 144, .world_size = 2, .accumulate_steps = 3};
+  const PeakOfBatches peak = [](const BatchPlan& b) {
+    EXPECT_EQ(b.global, 144);
+    EXPECT_EQ(b.local * b.world_size * b.accumulate_steps, 144);
+    return 100 + 10 * b.local;
+  };
+  EXPECT_EQ(fitting_cut(batches, 2 * 340, peak), 1);
+  EXPECT_EQ(fitting_cut(batches, 2 * 340 - 1, peak), 2);
+  EXPECT_EQ(fitting_cut(batches, 2 * 180, peak), 3);
+  EXPECT_EQ(fitting_cut(batches, 2 * 180 - 1, peak), 4);
+  EXPECT_EQ(fitting_cut(batches, 2 * 110, peak), 24);
+  EXPECT_EQ(fitting_cut(batches, 2 * 110 - 1, peak), 0) << "not even one sample";
+  EXPECT_EQ(cut(batches, 4).local, 6);
+  EXPECT_EQ(cut(batches, 4).accumulate_steps, 12);
+  EXPECT_EQ(possible_cuts({.local = 12}), (std::vector<int>{1, 2, 3, 4, 6, 12}));
+}
+
 /// What a GPU of 300 MiB leaves.
 TEST(MemoryBudget, IsTheLesserOfLimitAndWhatTheDeviceLeaves) {
   DeviceBackend backend;
