@@ -18,6 +18,9 @@ void choose_data(Session& session, const std::string& dataset,
     log_info("data: {} in {}", dataset, *dir);
     return;
   }
+  if (dataset != "mnist") {
+    throw_as<DataError>("{}: no data are given, expected --data DIR with the set's files", dataset);
+  }
   const std::string folder = project_root() + "/data/mnist";
   if (has_mnist(folder)) {
     session.preprocessor.dataset("mnist", folder);

@@ -30,9 +30,9 @@ struct TrainArgs {
 constexpr int kGraphSteps = 20;  // timed for --graph, unless --stages says how many
 
 constexpr const char* kDataRules =
-    R"(Data: --data DIR, which must hold the set; else data/mnist below the project's folder;
-else a download into it; else procedural digits drawn by the program, announced as a warning.
-Keys of --set are those of docs/configuration.md (renaissance info --keys prints them).)";
+    R"(Data: --data DIR, which must hold the set; of MNIST else data/mnist of the project's
+folder; else a download into it; else procedural digits drawn by the program, announced as a
+warning. Keys of --set are those of docs/configuration.md (renaissance info --keys prints them).)";
 
 std::string recipe_list() {
   std::string text;

@@ -36,7 +36,7 @@ struct Recipe {
   std::string dataset;  // name of its set
 };
 
-/// "mnist-mlp", "mnist-mlp-plain".
+/// "mnist-mlp", "mnist-mlp-plain", "cifar10-resnet18".
 TR_API std::vector<Recipe> recipes();
 /// Puts the recipe's settings into `session` and `task`; the data's path is left to the caller.
 /// @throws InvalidArgument  an unknown name (the message gives the nearest one).

@@ -11,6 +11,7 @@
 
 #include "core/sha256.h"
 #include "graph/arch_plan.h"
+#include "renaissance/core/error.h"
 #include "task/file_layout.h"
 
 namespace tr::test {
@@ -85,6 +86,23 @@ TEST(Zoo, EveryNameMakesItsModel) {
     EXPECT_EQ(plan.layers.back().types.front().shape.back(), zoo::make_model(name).num_classes)
         << name;
   }
+}
+
+TEST(Zoo, EveryRecipeSetsUpATraining) {
+  const std::vector<std::string> models = zoo::model_names();
+  ASSERT_EQ(zoo::recipes().size(), 3u);
+  for (const zoo::Recipe& recipe : zoo::recipes()) {
+    SCOPED_TRACE(recipe.name);
+    EXPECT_NE(std::find(models.begin(), models.end(), recipe.model), models.end());
+    Session session;
+    DeepLearningTask task;
+    zoo::apply_recipe(recipe.name, session, task);
+    EXPECT_EQ(session.preprocessor.values().dataset_name, recipe.dataset);
+    EXPECT_EQ(session.global.values().train_resolution, zoo::make_model(recipe.model).input[0]);
+  }
+  Session session;
+  DeepLearningTask task;
+  EXPECT_THROW(zoo::apply_recipe("cifar10-resnet19", session, task), InvalidArgument);
 }
 
 }  // namespace
