@@ -85,6 +85,7 @@ struct Run {
   std::vector<double> rates;  // images/s of each epoch but the first
   TrainingResult result;
   double compile_s = 0, first_epoch_s = 0, memory_gib = 0;
+  DeviceMemory planned;
   std::string meter;
 };
 
@@ -97,10 +98,12 @@ void print_profile(DeepLearningTask& task) {
   std::fprintf(stderr, "  %-48s %9.1f us\n", "sum", sum * 1e6);
 }
 
+double gib(std::int64_t bytes) { return double(bytes) / double(std::int64_t{1} << 30); }
+
 double used_memory_gib() {
   std::size_t free = 0, total = 0;
   TR_CUDA(cudaMemGetInfo(&free, &total));
-  return double(total - free) / double(std::int64_t{1} << 30);
+  return gib(std::int64_t(total - free));
 }
 
 Run train(const std::string& row, const Options& options) {
@@ -141,6 +144,7 @@ Run train(const std::string& row, const Options& options) {
   const double begin = start.seconds();
   run.result = task.run();
   run.memory_gib = used_memory_gib();
+  run.planned = task.memory();
   run.meter = meter ? meter->stop() : "one epoch only";
   run.first_epoch_s = ends.front() - begin;
   for (std::size_t e = 1; e < ends.size(); ++e) {
@@ -175,9 +179,15 @@ void measure(const std::string& name, const Options& options, Report& report) {
   report.set_env(name + ".compile_s", fmt::format("{:.2f}", run.compile_s));
   report.set_env(name + ".first_epoch_s", fmt::format("{:.2f}", run.first_epoch_s));
   report.set_env(name + ".memory_gib", fmt::format("{:.2f}", run.memory_gib));
+  report.set_env(name + ".arena_gib", fmt::format("{:.2f}", gib(run.planned.arena_bytes)));
+  report.set_env(name + ".data_gib", fmt::format("{:.2f}", gib(run.planned.data_bytes)));
   report.set_env(name + ".weights_sha256", run.result.weights_sha256);
-  std::fprintf(stderr, "%s: %s; compile %.2f s, %.2f GiB of the device in use\n", name.c_str(),
-               run.meter.c_str(), run.compile_s, run.memory_gib);
+  std::fprintf(
+      stderr,
+      "%s: %s; compile %.2f s, %.2f GiB of the device in use: arena %.2f, pictures %.2f, the "
+      "rest is context, libraries and graphs\n",
+      name.c_str(), run.meter.c_str(), run.compile_s, run.memory_gib, gib(run.planned.arena_bytes),
+      gib(run.planned.data_bytes));
   report.add(std::move(row));
 }
 
