@@ -267,11 +267,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tr
 
-int main(int argc, char** argv) {
-  try {
-    return tr::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_augment: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return tr::bench::run_main(tr::run, argc, argv); }

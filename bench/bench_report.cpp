@@ -103,4 +103,14 @@ void Report::write_json(const std::string& path) const {
   if (!file) throw_as<DataError>("{}: the report cannot be written", path);
 }
 
+int run_main(int (*run)(int, char**), int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    const std::string path = argv[0];
+    std::fprintf(stderr, "%s: %s\n", path.substr(path.rfind('/') + 1).c_str(), error.what());
+    return 1;
+  }
+}
+
 }  // namespace tr::bench

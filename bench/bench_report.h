@@ -53,6 +53,10 @@ class Report {
   std::vector<Row> rows_;
 };
 
+/// main() of a benchmark: run(argc, argv), an exception printed behind the program's name as exit
+/// status 1.
+int run_main(int (*run)(int, char**), int argc, char** argv);
+
 /// A peer program that stays alive between measurements, so that both sides can take turns: one
 /// line in, one line out. Started with `python arguments...`; ended with the object.
 class PeerProcess {

@@ -126,11 +126,7 @@ void run(Options options, Report& report) {
   for (const std::string& name : options.models) measure(report, options, name);
 }
 
-}  // namespace
-}  // namespace tr::bench
-
-int main(int argc, char** argv) {
-  using namespace tr::bench;
+int run_command(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Training steps of networks for 32 x 32 pictures on the CPU; with --python against PyTorch.");
@@ -144,13 +140,13 @@ int main(int argc, char** argv) {
   app.add_flag("--bf16", options.bf16, "bf16 storage and products; the peer: autocast");
   app.add_flag("--profile", options.profile, "also the time of each node");
   CLI11_PARSE(app, argc, argv);
-  try {
-    Report report(argc, argv);
-    run(options, report);
-    report.write_json(options.json);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
+  Report report(argc, argv);
+  run(options, report);
+  report.write_json(options.json);
   return 0;
 }
+
+}  // namespace
+}  // namespace tr::bench
+
+int main(int argc, char** argv) { return tr::bench::run_main(tr::bench::run_command, argc, argv); }

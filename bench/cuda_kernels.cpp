@@ -141,10 +141,7 @@ void run(Bench& bench, std::int64_t count) {
   }
 }
 
-}  // namespace
-}  // namespace tr::bench
-
-int main(int argc, char** argv) try {
+int run_command(int argc, char** argv) {
   CLI::App app("Bandwidth of whole-range CUDA kernels, and products");
   std::int64_t count = 138357544;  // parameters of VGG-16
   int n = 20;
@@ -153,22 +150,24 @@ int main(int argc, char** argv) try {
   app.add_option("-n", n, "samples of each row");
   app.add_option("--json", json, "file for the rows; - for standard output");
   CLI11_PARSE(app, argc, argv);
-  const tr::DeviceBackend* backend = tr::find_backend(tr::DeviceKind::CUDA);
-  const std::vector<tr::DeviceInfo> devices = backend->devices();
+  const DeviceBackend* backend = find_backend(DeviceKind::CUDA);
+  const std::vector<DeviceInfo> devices = backend->devices();
   if (devices.empty()) {
     std::fprintf(stderr, "bench_cuda_kernels: %s\n", backend->why_none().c_str());
     return 1;
   }
-  tr::bench::Report report(argc, argv);
+  Report report(argc, argv);
   report.set_env("gpu", devices[0].name);
   report.set_env("cuda", backend->built_for);
   cudaStream_t stream = nullptr;
   TR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  tr::bench::Bench bench{report, stream, n};
-  tr::bench::run(bench, count);
+  Bench bench{report, stream, n};
+  run(bench, count);
   report.write_json(json);
   return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_cuda_kernels: %s\n", error.what());
-  return 1;
 }
+
+}  // namespace
+}  // namespace tr::bench
+
+int main(int argc, char** argv) { return tr::bench::run_main(tr::bench::run_command, argc, argv); }

@@ -128,11 +128,7 @@ void run(const Options& options, Report& report) {
   }
 }
 
-}  // namespace
-}  // namespace tr::bench
-
-int main(int argc, char** argv) {
-  using namespace tr::bench;
+int run_command(int argc, char** argv) {
   Options options;
   CLI::App app("One training step of the MNIST MLP on the CPU; with --python against PyTorch.");
   app.add_option("--json", options.json, "file for the report, - for standard output");
@@ -142,13 +138,13 @@ int main(int argc, char** argv) {
   app.add_option("--turns", options.turns, "turns of each side")->check(CLI::PositiveNumber);
   app.add_flag("--profile", options.profile, "also the time of each node");
   CLI11_PARSE(app, argc, argv);
-  try {
-    Report report(argc, argv);
-    run(options, report);
-    report.write_json(options.json);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
+  Report report(argc, argv);
+  run(options, report);
+  report.write_json(options.json);
   return 0;
 }
+
+}  // namespace
+}  // namespace tr::bench
+
+int main(int argc, char** argv) { return tr::bench::run_main(tr::bench::run_command, argc, argv); }

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make test-extended` runs beyond `make test`: slow tests (accuracy over five seeds among them), TSan,
-# the fuzzers, the bundle in a bare root, and, where the tool for it lies beside the project, the demo on a
+# the fuzzers, the bundle in a bare root, and, where $RENAISSANCE_SHARED has the tool for it, the demo on a
 # newcomer's machine.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
+shared=${RENAISSANCE_SHARED:-../shared}
 failed=()
 
 stage() { printf '\n== %s (%d min so far)\n' "$1" $((SECONDS / 60)); }
 try() { "${@:2}" || failed+=("$1"); }
 
-if [ ! -e build/data/mnist/train-images-idx3-ubyte.gz ] && [ -x ../shared/data/unpack ]; then
-  ../shared/data/unpack build/data mnist || exit 1
+if [ ! -e build/data/mnist/train-images-idx3-ubyte.gz ] && [ -x "$shared/data/unpack" ]; then
+  "$shared/data/unpack" build/data mnist || exit 1
 fi
 [ -e build/data/mnist/train-images-idx3-ubyte.gz ] || failed+=("accuracy on MNIST: no MNIST in build/data/mnist")
 
@@ -33,9 +34,9 @@ stage "bundle in a bare root"
 try "bundle" tools/make_bundle.sh
 try "bundle in a bare root" tools/test_bundle.sh
 
-if [ -x ../shared/tools/clean-root ] && [ "$(id -u)" = 0 ]; then
+if [ -x "$shared/tools/clean-root" ] && [ "$(id -u)" = 0 ]; then
   stage "demo in a fresh root"
-  try "demo in a fresh root" ../shared/tools/clean-root . make demo
+  try "demo in a fresh root" "$shared/tools/clean-root" . make demo
 fi
 
 stage "done"

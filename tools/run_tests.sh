@@ -5,14 +5,15 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
+shared=${RENAISSANCE_SHARED:-../shared}  # real data and hostile files, where there are any
 
 stage() { printf '\n== %s (%d min %02d s so far)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 stop() { printf '\nmake test: %s\n' "$1" >&2; exit 1; }
 
-# Real MNIST, CIFAR-10 and photos are used where they lie in build/data or can be unpacked from a neighbouring folder.
+# Real MNIST, CIFAR-10 and photos are used where they lie in build/data or can be unpacked from $shared.
 for set in mnist cifar10 imagenet-sample; do
-  if [ ! -e "build/data/$set" ] && [ -x ../shared/data/unpack ]; then
-    ../shared/data/unpack build/data "$set" || stop "the neighbouring $set could not be unpacked"
+  if [ ! -e "build/data/$set" ] && [ -x "$shared/data/unpack" ]; then
+    "$shared/data/unpack" build/data "$set" || stop "$set could not be unpacked from $shared"
   fi
 done
 have=()
@@ -39,7 +40,9 @@ run_ctest() {
   python3 tools/check_skips.py "$build/junit.xml" "${have[@]}" || stop "a test of the $1 build skipped without need"
 }
 
-[ ! -d ../shared/cases ] || have+=(--have cases)
+[ ! -d "$shared/cases" ] || have+=(--have cases)
+! command -v pkg-config >/dev/null || have+=(--have pkg-config)
+! command -v dpkg-shlibdeps >/dev/null || have+=(--have dpkg-dev)
 [ "$(nproc)" -lt 2 ] || have+=(--have processors)
 ! grep -qw avx512f /proc/cpuinfo || have+=(--have avx512)
 ! grep -qw avx512_bf16 /proc/cpuinfo || have+=(--have bf16)

@@ -140,24 +140,28 @@ std::string CheckpointFolder::write(std::int64_t step, const Checkpoint& checkpo
   return file;
 }
 
-void CheckpointFolder::set_former_aside() const {
-  const std::vector<Entry> former = entries(path_);
-  if (former.empty()) return;
+void CheckpointFolder::set_former_aside(const std::string& best_weights) const {
   std::error_code failed;
+  std::vector<fs::path> former;
+  for (const Entry& entry : entries(path_)) former.emplace_back(entry.path);
+  const fs::path best = fs::path(path_) / "best.safetensors", weights = best_weights;
+  if (!former.empty() && fs::exists(best, failed)) former.push_back(best);
+  const fs::path parent = weights.has_parent_path() ? weights.parent_path() : fs::path(".");
+  if (fs::exists(weights, failed) && fs::equivalent(parent, path_, failed)) {
+    former.push_back(weights);
+  }
+  if (former.empty()) return;
   int number = 1;
   while (fs::exists(fmt::format("{}/former-{}", path_, number), failed)) ++number;
   const std::string aside = fmt::format("{}/former-{}", path_, number);
   make_folder(aside);
-  const auto move = [&](const fs::path& file) {
+  for (const fs::path& file : former) {
     fs::rename(file, fs::path(aside) / file.filename(), failed);
     if (failed)
       throw_as<DataError>("{}: cannot be moved to {}: {}", file.string(), aside, failed.message());
-  };
-  for (const Entry& entry : former) move(entry.path);
-  const std::string best = path_ + "/best.safetensors";
-  if (fs::exists(best, failed)) move(best);
-  log_warning("{}: {} checkpoints of a former run are moved to {}; resume would have continued it",
-              path_, former.size(), aside);
+  }
+  log_warning("{}: {} files of a former run are moved to {}; resume would have continued it", path_,
+              former.size(), aside);
 }
 
 void CheckpointFolder::mark_best(const std::string& path) const {

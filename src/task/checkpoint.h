@@ -38,8 +38,9 @@ class CheckpointFolder {
   /// Removes what a run that was killed while writing left there. Nobody else may be writing.
   void remove_leftovers() const;
   /// Moves the checkpoints of a former run to the subfolder "former-N", announced: by their steps
-  /// they would count as newer than those of a run that starts afresh.
-  void set_former_aside() const;
+  /// they would count as newer than those of a run that starts afresh. `best_weights` too, if it
+  /// lies in the folder: it would count as the best of this run.
+  void set_former_aside(const std::string& best_weights = "") const;
   /// Lets "best.safetensors" be the file `path`, atomically.
   void mark_best(const std::string& path) const;
   const std::string& path() const { return path_; }

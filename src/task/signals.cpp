@@ -14,7 +14,7 @@ std::atomic<int> received_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a handler may only touch lock-free state");
 
 std::mutex mutex;
-int num_guards = 0;
+std::atomic<int> num_guards{0};  // changes under the mutex
 struct sigaction former_int, former_term;
 
 void on_signal(int number) { received_signal.store(number); }
@@ -42,6 +42,9 @@ SignalGuard::~SignalGuard() {
   sigaction(SIGTERM, &former_term, nullptr);
 }
 
-int SignalGuard::received() { return received_signal.load(std::memory_order_relaxed); }
+int SignalGuard::received() {
+  if (num_guards.load(std::memory_order_relaxed) == 0) return 0;
+  return received_signal.load(std::memory_order_relaxed);
+}
 
 }  // namespace tr

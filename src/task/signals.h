@@ -12,7 +12,7 @@ class SignalGuard {
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
-  /// The signal that came, 0 if none did. Stays set until every guard is gone.
+  /// The signal that came while a guard is alive, 0 if none did or there is no guard.
   static int received();
 
  private:

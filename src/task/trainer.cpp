@@ -66,7 +66,7 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
     for (auto& rank : ranks_)
       rank->state().load_weights(file, options.load_strict, options.load_weights);
   }
-  if (folder_ && !resumed) folder_->set_former_aside();
+  if (folder_ && !resumed) folder_->set_former_aside(options.best_weights_path);
   log_.config(to_json(run_.config).dump());
   if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
   const DeviceMemory taken = memory();
@@ -123,7 +123,7 @@ std::int64_t Trainer::arena_bytes() const {
 }
 
 bool Trainer::stop_requested() const {
-  return cancel_->load(std::memory_order_relaxed) || (folder_ && SignalGuard::received() != 0);
+  return cancel_->load(std::memory_order_relaxed) || SignalGuard::received() != 0;
 }
 
 TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,

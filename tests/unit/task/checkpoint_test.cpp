@@ -96,6 +96,22 @@ TEST(Checkpoint, AFreshRunSetsThoseOfAFormerOneAside) {
   EXPECT_EQ(CheckpointFolder::newest(folder.path("former-2"))->step, 10);
 }
 
+TEST(Checkpoint, TheBestWeightsOfAFormerRunAreSetAsideWhereTheyLieInTheFolder) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder, elsewhere;
+  const CheckpointFolder checkpoints(folder.path(), 1);
+  for (const std::string& path : {folder.path("weights"), elsewhere.path("weights")})
+    std::ofstream(path) << "former";
+  checkpoints.set_former_aside(elsewhere.path("weights"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("former-1")));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere.path("weights")));
+  checkpoints.set_former_aside(folder.path("weights"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("weights")));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("former-1") + "/weights"));
+  checkpoints.set_former_aside(folder.path("weights"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("former-2")));
+}
+
 TEST(Checkpoint, TornOnesArePassedOver) {
   const toy::Quiet quiet;
   const test::TempFolder folder;
