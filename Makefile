@@ -8,12 +8,14 @@ FUZZ_SECONDS ?= 60
 DEMO_ARGS ?=
 # A Python that has PyTorch: with it the benchmarks run their peers too.
 BENCH_PYTHON ?=
+# Where `make install` puts things.
+PREFIX ?= /usr/local
 # lint looks at the files that differ from this commit.
 BASE ?= HEAD~1
 
 RELEASE := build/release
 
-.PHONY: help deps configure build test test-extended test-gpu demo bundle bench lint fuzz clean
+.PHONY: help deps configure build install package test test-extended test-gpu demo bundle bench lint fuzz clean
 
 help:  ## this list
 	@echo "Renaissance: make TARGET"
@@ -27,6 +29,12 @@ configure: deps
 
 build: configure  ## Release build: programs, benchmarks and tests in build/release/bin
 	@cmake --build --preset release -j $(JOBS)
+
+install: build  ## library, headers, package files and command under PREFIX
+	@cmake --install $(RELEASE) --prefix $(PREFIX)
+
+package: build  ## the same as a Debian package in dist/
+	@cd $(RELEASE) && cpack
 
 test: deps  ## everything that this machine can run: Release tests, then unit and case tests under ASan/UBSan
 	@JOBS=$(JOBS) tools/run_tests.sh

@@ -6,8 +6,9 @@
   - a path in `code quotes` that begins with a folder of the tree exists;
   - `make TARGET` names a target of the Makefile;
   - every page of docs/ is listed in docs/README.md;
-  - the program printed in README.md is tests/example/readme_program.cpp, line for line, and that in
-    docs/data.md is tests/example/own_dataset.cpp;
+  - the program printed in README.md is tests/example/readme_program.cpp, line for line, and the
+    project that uses the library is tests/package/user/CMakeLists.txt, the program of docs/data.md is
+    tests/example/own_dataset.cpp, and what docs/your-own-op.md prints lies in tests/package/own_op;
   - every TR_ environment variable that the code asks for is described in docs/env.md.
 
 usage: check_docs.py [ROOT] | check_docs.py --self-test
@@ -20,12 +21,16 @@ import tempfile
 
 from cpp_source import CPP_SUFFIXES, ROOT, source_files
 
-FOLDERS = "include|src|tests|tools|bench|docs|cmake|python|experiments"
+FOLDERS = "include|src|tests|tools|bench|docs|cmake|python|experiments|recipes"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 QUOTED_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 MAKE = re.compile(r"(?:`|^\s*(?:\$ )?)make ([a-z][a-z-]*)", re.M)
 PROGRAM = "tests/example/readme_program.cpp"
-PROGRAMS = {"README.md": PROGRAM, "docs/data.md": "tests/example/own_dataset.cpp"}
+PROGRAMS = {"README.md": [PROGRAM, "tests/package/user/CMakeLists.txt"],
+            "docs/data.md": ["tests/example/own_dataset.cpp"],
+            "docs/your-own-op.md": [f"tests/package/own_op/{n}" for n in (
+                "soft_cap.cpp", "soft_cap_cuda.cu", "CMakeLists.txt")]}
+LANGUAGES = {".cpp": "cpp", ".cu": "cpp", ".txt": "cmake"}
 
 
 def anchors(text):
@@ -62,16 +67,17 @@ def check_names(root, text, targets):
 
 
 def check_programs(root):
-    for page, name in PROGRAMS.items():
+    for page, name in [(page, name) for page, names in PROGRAMS.items() for name in names]:
         if not (root / page).exists():
             yield f"{page} is missing"
         elif not (root / name).exists():
             yield f"{name} is missing"
         else:
-            blocks = re.findall(r"^```cpp\n(.*?)^```", (root / page).read_text(), re.M | re.S)
-            code = re.sub(r"\A(//[^\n]*\n)+\n*", "", (root / name).read_text())
+            language = LANGUAGES[pathlib.Path(name).suffix]
+            blocks = re.findall(rf"^```{language}\n(.*?)^```", (root / page).read_text(), re.M | re.S)
+            code = re.sub(r"\A((//|# )[^\n]*\n)+\n*", "", (root / name).read_text())
             if code not in blocks:
-                yield f"{page}: no ```cpp block equals {name}"
+                yield f"{page}: no ```{language} block equals {name}"
 
 
 def check_environment(root):
@@ -102,13 +108,11 @@ def check(root):
 
 SOUND = {
     "Makefile": "build:\n\ntest-gpu:\n",
-    "README.md": "# A\n[docs](docs/README.md#two-words) `src/core` `make build` [x](https://x.org/y)\n"
-                 "```cpp\nint main() {}\n```\n",
-    PROGRAM: "// SPDX-License-Identifier: Apache-2.0\nint main() {}\n",
-    PROGRAMS["docs/data.md"]: "int own() {}\n",
-    "docs/data.md": "```cpp\nint own() {}\n```\n",
-    "docs/README.md": "## Two words\n[a](a.md) [data](data.md) [env](env.md)\n",
-    "docs/a.md": "a\n",
+    **{page: "".join(f"```{LANGUAGES[pathlib.Path(n).suffix]}\nof {n}\n```\n" for n in names)
+       for page, names in PROGRAMS.items()},
+    **{name: f"// SPDX-License-Identifier: Apache-2.0\nof {name}\n" for names in PROGRAMS.values() for name in names},
+    "docs/README.md": "## Two words\n[a](a.md) [env](env.md)\n" + " ".join(f"[p]({p.split('/')[-1]})" for p in PROGRAMS),
+    "docs/a.md": "[docs](README.md#two-words) `src/core` `make build` [x](https://x.org/y)\n",
     "docs/env.md": "`TR_ONE`\n",
     "src/core/a.cpp": 'getenv("TR_ONE");\n',
 }

@@ -15,7 +15,8 @@ import xml.etree.ElementTree as ElementTree
 # word of --have: what a message that skips for its absence contains (compared without case)
 REASONS = {"mnist": "mnist", "photos": "imagenet-sample", "cifar10": "cifar10", "cases": "cases", "rights": "without more rights",
            "processors": "two processors", "unsanitized": "under a sanitizer", "avx512": "avx-512", "bf16": "bf16",
-           "amx": "amx tiles", "cuda": "cuda", "cudnn": "cudnn"}
+           "amx": "amx tiles", "cuda": "cuda", "cudnn": "cudnn", "pkg-config": "no pkg-config",
+           "dpkg-dev": "no dpkg-dev"}
 
 
 def faults_of(path, have):

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "renaissance.h"
+#include "renaissance/core/version.h"
 
 namespace tr::command {
 
