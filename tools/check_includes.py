@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 THIRD_PARTY = re.compile(r"/(cuda\w*|cudnn\w*|cublas\w*|nccl\w*|nvrtc\w*|dnnl\w*|oneapi|jpeglib\w*|turbojpeg\w*|png\w*|"
-                         r"nlohmann|fmt|CLI|curl|zlib|mpi|gtest)(/|\.h)")
+                         r"nlohmann|fmt|toml\+\+|CLI|curl|zlib|mpi|gtest)(/|\.h)")
 EVERYTHING = "everything"
 CPP_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 

@@ -27,6 +27,7 @@ need_header dnnl.hpp libdnnl-dev
 need_header fmt/format.h libfmt-dev
 need_header CLI/CLI.hpp libcli11-dev
 need_header nlohmann/json.hpp nlohmann-json3-dev
+need_header toml++/toml.h libtomlplusplus-dev
 need_header zlib.h zlib1g-dev
 need_header jpeglib.h libjpeg-dev
 need_header png.h libpng-dev

@@ -44,8 +44,9 @@ for program in "$out"/programs/*; do ldd "$program"; done | awk '$2 == "=>" { pr
 cp LICENSE "$out/LICENSES/renaissance.txt"
 touch "$out/.renaissance-root"  # programs look for data/ in the folder that holds it
 
-# A recipe is built into the command; its file is the shortest way to start it.
+# A recipe is built into the command; its file is the shortest way to start it. Others are read by the command.
 mkdir -p "$out/recipes"
+cp recipes/*.toml "$out/recipes/"
 for recipe in $(sed -n '/return {{"/,/}};/p' src/zoo/recipes.cpp | sed -n 's/.*{"\([a-z0-9-]*\)", ".*/\1/p'); do
   printf '#!/bin/sh\nexec "$(dirname "$0")/../bin/renaissance" train %s "$@"\n' "$recipe" >"$out/recipes/$recipe"
   chmod +x "$out/recipes/$recipe"

@@ -8,6 +8,7 @@
 #include "core/format.h"
 #include "core/nearest_name.h"
 #include "graph/blueprint_node.h"
+#include "graph/num_inputs.h"
 
 namespace tr {
 namespace {
@@ -30,6 +31,7 @@ struct SharedScope {
   std::vector<int> params;
   std::size_t cursor = 0;
   int places = 0;
+  std::set<std::string> paths;
   bool recording = true;
 };
 
@@ -126,8 +128,9 @@ class Expander {
     SharedScope& scope = shared_[node.identity.get()];
     SharedScope* const outer = std::exchange(scope_, &scope);
     scope.cursor = 0;
-    // A name of the user's is the same at every place; layers need distinct ones.
-    const bool again = ++scope.places > 1 && !node.name.empty();
+    ++scope.places;
+    // A name of the user's may be the same at every place; layers need distinct ones.
+    const bool again = !scope.paths.insert(path).second;
     const std::string here = again ? fmt::format("{}@{}", path, scope.places) : path;
     std::vector<int> out = place(node.children.front(), inputs, here);
     scope.recording = false;
@@ -154,6 +157,7 @@ class Expander {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       state.inputs[node.inputs[i].node().get()] = inputs[i];
     }
+    for (const Value& value : node.order) value_of(value, state);
     std::vector<int> outputs;
     for (const Value& value : node.outputs) outputs.push_back(value_of(value, state));
     return outputs;
@@ -206,6 +210,7 @@ class Expander {
     add_params(def, path, types, layer);
     for (const int index : layer.params)
       types.push_back(plan_.params[std::size_t(index)].spec.type);
+    check_num_inputs(def, types.size());
 
     layer.types = def.infer(layer.attrs, types);
     if (def.cost) layer.cost = def.cost(layer.attrs, types, layer.types);

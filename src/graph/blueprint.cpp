@@ -2,6 +2,7 @@
 #include "renaissance/graph/blueprint.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/check.h"
@@ -119,6 +120,42 @@ BluePrint shared(const BluePrint& layer) {
   node.identity = std::make_shared<const char>('s');
   node.num_inputs = layer.num_inputs();
   node.num_outputs = layer.num_outputs();
+  return wrap(std::move(node));
+}
+
+namespace {
+
+using Replaced = std::unordered_map<const ValueNode*, Value>;
+
+/// The value with every layer before it placed at `where`; inputs stay the same.
+Value value_at(const Value& value, const Where& where, Replaced& done) {
+  const ValueNode& node = *value.node();
+  if (!node.application) return value;
+  if (const auto it = done.find(&node); it != done.end()) return it->second;
+  std::vector<Value> inputs;
+  for (const Value& in : node.application->inputs) inputs.push_back(value_at(in, where, done));
+  const BluePrint producer = placed_at(node.application->producer, where);
+  const Value replaced = producer.apply(inputs)[std::size_t(node.output_index)];
+  return done.emplace(&node, replaced).first->second;
+}
+
+}  // namespace
+
+BluePrint placed_at(const BluePrint& part, const Where& where) {
+  BluePrintNode node = *part.node();
+  node.where = where;
+  for (BluePrint& child : node.children) child = placed_at(child, where);
+  Replaced done;
+  for (Value& value : node.outputs) value = value_at(value, where, done);
+  for (Value& value : node.order) value = value_at(value, where, done);
+  return wrap(std::move(node));
+}
+
+BluePrint model_in_order(std::vector<Value> inputs, std::vector<Value> outputs,
+                         std::vector<Value> order) {
+  const BluePrint whole = model(std::move(inputs), std::move(outputs));
+  BluePrintNode node = *whole.node();
+  node.order = std::move(order);
   return wrap(std::move(node));
 }
 

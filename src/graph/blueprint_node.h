@@ -23,6 +23,7 @@ struct BluePrintNode {
   std::vector<BluePrint> children;    // SEQ: the row; RESIDUAL: body[, shortcut]; SHARED: the one
   std::vector<Value> inputs;          // DAG
   std::vector<Value> outputs;         // DAG
+  std::vector<Value> order;           // DAG: placed first, in this order; empty: as the outputs need them
   std::shared_ptr<const char> identity;  // SHARED: survives named()
   int num_inputs = 1;
   int num_outputs = 1;
@@ -38,5 +39,13 @@ struct ValueNode {
   int output_index = 0;
   std::string field;                               // of an input
 };
+
+/// The same with `where` as the place of every layer in it: what a file describes was not written in
+/// a program.
+BluePrint placed_at(const BluePrint& part, const Where& where);
+
+/// model() of one input list whose layers are placed, and so numbered and named, in the given order.
+BluePrint model_in_order(std::vector<Value> inputs, std::vector<Value> outputs,
+                         std::vector<Value> order);
 
 }  // namespace tr

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "graph/num_inputs.h"
 
 namespace tr {
 namespace {
@@ -26,12 +27,6 @@ int max_inputs(const OpDef& def) {
   return variadic ? 1 << 16 : int(def.inputs.size()) + (def.needs_draws ? 2 : 0);
 }
 
-void check_num_inputs(const OpDef& def, std::size_t count) {
-  TR_CHECK(int(count) >= min_inputs(def) && int(count) <= max_inputs(def),
-           "{}: {} inputs, expected {}{}", def.name, count, min_inputs(def),
-           max_inputs(def) == min_inputs(def) ? "" : " or more");
-}
-
 std::string ids(const ComputationGraph& graph, const std::vector<TensorId>& list) {
   std::string out;
   for (const TensorId id : list) {
@@ -42,6 +37,12 @@ std::string ids(const ComputationGraph& graph, const std::vector<TensorId>& list
 }
 
 }  // namespace
+
+void check_num_inputs(const OpDef& def, std::size_t count) {
+  TR_CHECK(int(count) >= min_inputs(def) && int(count) <= max_inputs(def),
+           "{}: {} inputs, expected {}{}", def.name, count, min_inputs(def),
+           max_inputs(def) == min_inputs(def) ? "" : " or more");
+}
 
 std::string_view name_of(Role role) { return kRoleNames[std::size_t(role)]; }
 std::string_view name_of(GraphId id) { return kGraphIdNames[std::size_t(id)]; }

@@ -18,6 +18,7 @@
 #include "data/formats/idx.h"
 #include "task/config.h"
 #include "task/parse.h"
+#include "zoo/recipe_file.h"
 
 namespace tr::command {
 
@@ -39,11 +40,14 @@ void refuse_data_key(const std::string& key, const char* source) {
 
 /// Settings under which the model was made: those of its recipe, else ImageNet's.
 void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) {
-  const zoo::Model model = zoo::make_model(args.model);
-  if (args.model == "mnist-mlp") {
+  if (zoo::is_recipe_file(args.model)) {
+    zoo::apply_recipe_file(args.model, session, task);
+    session.preprocessor.set_train_transforms({});
+  } else if (args.model == "mnist-mlp") {
     zoo::apply_recipe("mnist-mlp", session, task);
     session.preprocessor.set_train_transforms({});
   } else {
+    const zoo::Model model = zoo::make_model(args.model);
     session.global.global_batch_size(64).input_resolution(int(model.input[0]));
     session.preprocessor.dataset("imagenet").normalization(NormMode::IMAGENET);
     session.preprocessor.val_transforms(Resize(256), CenterCrop(int(model.input[0])));
@@ -174,7 +178,9 @@ int run_predict(const ApplyArgs& args) {
 
 CLI::App* add_common(CLI::App& app, const char* name, const char* help, ApplyArgs& args) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("MODEL", args.model, fmt::format("{}", fmt::join(zoo::model_names(), ", ")))
+  command
+      ->add_option("MODEL", args.model,
+                   fmt::format("{}; or a recipe FILE.toml", fmt::join(zoo::model_names(), ", ")))
       ->required();
   command
       ->add_option("--weights", args.weights, "safetensors with the model's names, or a checkpoint")

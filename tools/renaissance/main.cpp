@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   renaissance train mnist-mlp                           train on MNIST (data/mnist, else downloaded)
   renaissance train mnist-mlp --data DIR --epochs 15 --set optimizer=sgd --set momentum=0.9
+  renaissance train recipes/mnist-mlp.toml --set seed=7    a model and its training from a file
   renaissance plan resnet50 --batch 256 --dtype fp16 --device cuda
   renaissance eval mnist-mlp --weights runs/one/best_weights.safetensors --data DIR
   renaissance data check mnist DIR
@@ -21,7 +22,7 @@ Exit codes:
   2    an option, name or value is wrong or contradictory
   3    a file or data set is missing, damaged, or cannot be written
   4    meaningful, but this build cannot do it (a missing kernel, no CUDA backend)
-  130  ended by SIGINT after writing a checkpoint; 143 by SIGTERM
+  130  ended by SIGINT after writing the checkpoint that was asked for; 143 by SIGTERM
 
 `renaissance COMMAND --help` tells each command's options.
 TR_OVERRIDE="key=value;..." in the environment wins over all of them.)";

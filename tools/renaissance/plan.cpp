@@ -16,6 +16,7 @@
 #include "task/engine_tuning.h"
 #include "task/parse.h"
 #include "task/step_times.h"
+#include "zoo/recipe_file.h"
 
 namespace tr::command {
 
@@ -30,6 +31,7 @@ struct PlanArgs {
   std::int64_t budget = 0;
   std::int64_t recompute = 0;
   bool engines = false;
+  bool toml = false;
   double search_seconds = 0;
   std::vector<std::string> graph;  // format, file
   JsonOutput json;
@@ -38,6 +40,28 @@ struct PlanArgs {
 };
 
 std::string model_list() { return fmt::format("{}", fmt::join(zoo::model_names(), ", ")); }
+
+/// What is planned: a model with its input, and how it is trained.
+struct Planned {
+  zoo::Model model;
+  Loss loss;
+  Optimizer optimizer;
+};
+
+/// The image models with SGD and momentum, the article's network with AdamW, a recipe as it says.
+Planned planned(const std::string& name) {
+  if (!zoo::is_recipe_file(name)) {
+    const bool mlp = name == "mnist-mlp";
+    return {zoo::make_model(name), CrossEntropyLoss(),
+            mlp ? Optimizer(AdamW().weight_decay(1e-4))
+                : Optimizer(SGD().momentum(0.9).weight_decay(1e-4))};
+  }
+  const zoo::RecipeFile file = zoo::read_recipe(name);
+  TR_CHECK(file.model, "{}: the recipe has no table [model]", name);
+  TR_CHECK(file.input, "{}: a plan needs the key input = [height, width, channels] in [model]",
+           name);
+  return {{name, *file.model, *file.input}, file.config.train.loss, file.config.train.optimizer};
+}
 
 /// Some op of the model has no kernel in this build: what workspace it will take is not known yet.
 bool lacks_kernels(const zoo::Model& model, const CompileRequest& request,
@@ -100,18 +124,16 @@ class Engines {
   TuningTable table_;
 };
 
-/// A training, a validation and a prediction step of `batch` samples: the image models with SGD and
-/// momentum, the article's network with AdamW.
-CompileResult compile_for(const PlanArgs& args, const zoo::Model& model, std::int64_t batch,
+/// A training, a validation and a prediction step of `batch` samples.
+CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_t batch,
                           TuningTable& tuning, EngineSearch* search) {
+  const zoo::Model& model = what.model;
   CompileRequest request;
   request.model = model.blueprint;
   request.sample_fields = {{"image", {model.input, DType::FP32}},
                            {"label", {Shape{}, DType::INT32}}};
-  request.loss = loss_spec(CrossEntropyLoss());
-  const bool mlp = model.name == "mnist-mlp";
-  request.optimizer = optimizer_spec(mlp ? Optimizer(AdamW().weight_decay(1e-4))
-                                         : Optimizer(SGD().momentum(0.9).weight_decay(1e-4)));
+  request.loss = loss_spec(what.loss);
+  request.optimizer = optimizer_spec(what.optimizer);
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
   request.memory.recompute_bytes = args.recompute;
@@ -168,6 +190,12 @@ void check_graph(const PlanArgs& args) {
 int run_plan(PlanArgs args) {
   args.json.probe();
   check_graph(args);
+  const Planned model = planned(args.model);
+  if (args.toml) {
+    std::fputs(zoo::model_toml(model.model.blueprint, model.model.input).c_str(), stdout);
+    return kOk;
+  }
+  TR_CHECK(!args.batch_text.empty(), "--batch is missing, expected the samples of a step");
   args.batch = integer("--batch", args.batch_text);
   args.budget = integer("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
@@ -178,7 +206,6 @@ int run_plan(PlanArgs args) {
   TR_CHECK(args.recompute >= 0, "--recompute is {}, expected bytes", args.recompute);
   TR_CHECK(args.budget == 0 || args.recompute == 0,
            "--budget and --recompute are given, expected one of them");
-  const zoo::Model model = zoo::make_model(args.model);
   Engines engines(args);
   const CompileResult compiled =
       compile_for(args, model, args.batch, engines.table(), engines.search());
@@ -223,10 +250,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<PlanArgs>();
   CLI::App* command = app.add_subcommand(
       "plan", "Prints what a training step of a model needs in memory; needs no device.");
-  command->add_option("MODEL", args->model, model_list())->required();
-  command->add_option("--batch", args->batch_text, "samples of a step")
-      ->type_name("INT")
-      ->required();
+  command->add_option("MODEL", args->model, model_list() + "; or a recipe FILE.toml")->required();
+  command->add_option("--batch", args->batch_text, "samples of a step; not needed with --toml")
+      ->type_name("INT");
   command->add_option("--dtype", args->dtype, "fp32, fp16 or bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();
@@ -241,6 +267,8 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->add_option("--recompute", args->recompute_text,
                    "bytes of the arena, held by running nodes of the forward pass again")
       ->type_name("BYTES");
+  command->add_flag("--toml", args->toml,
+                    "print the model alone, as the table [model] of a recipe");
   command->add_flag("--engines", args->engines,
                     "print which engine runs each node that has a choice");
   command

@@ -2,7 +2,7 @@
 #include "renaissance/data/preview.h"
 #include "command.h"
 #include "core/check.h"
-#include "parse_transforms.h"
+#include "zoo/parse_transforms.h"
 
 namespace tr::command {
 
@@ -19,7 +19,7 @@ struct PreviewArgs {
 
 int run_preview(PreviewArgs args) {
   args.json.probe();
-  const TransformChain chain{.transforms = parse_transforms(args.transforms)};
+  const TransformChain chain{.transforms = zoo::parse_transforms(args.transforms)};
   chain.validate();
   const DatasetPair pair = open_dataset(args.dataset, args.data.value_or(""));
   args.options.validation = args.split == "val";

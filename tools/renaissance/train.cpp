@@ -12,6 +12,7 @@
 #include "task/parse.h"
 #include "task/signals.h"
 #include "task/step_times.h"
+#include "zoo/recipe_file.h"
 
 namespace tr::command {
 
@@ -76,6 +77,21 @@ bool names_data(const std::vector<KeyValue>& pairs) {
   return false;
 }
 
+/// A built-in recipe by its name, or one from a file. True if it says itself where its data are.
+bool apply_recipe(const std::string& recipe, Session& session, DeepLearningTask& task) {
+  if (!zoo::is_recipe_file(recipe)) {
+    zoo::apply_recipe(recipe, session, task);
+    return false;
+  }
+  const zoo::RecipeFile file = zoo::read_recipe(recipe);
+  TR_CHECK(file.model, "{}: the recipe has no table [model]", recipe);
+  file.apply(session, task);
+  const PreprocessorSetting::Values& data = session.preprocessor.values();
+  TR_CHECK(!data.dataset_name.empty(), "{}: the recipe has no dataset.name", recipe);
+  // MNIST may be found by the rules of --help; other sets are where their files are.
+  return !data.dataset_path.empty() || data.dataset_name != "mnist";
+}
+
 /// A download that --set or TR_OVERRIDE permits is permitted to choose_data() too.
 void permit_download(const std::vector<KeyValue>& pairs, Session& session) {
   for (const KeyValue& pair : pairs) {
@@ -102,7 +118,11 @@ std::string final_table(const DeepLearningTask& task, const TrainingResult& resu
   text += row("log", result.log_path.empty() ? "none (--log FILE)" : result.log_path);
   text += row("checkpoint",
               result.checkpoint_path.empty() ? "none (--checkpoint DIR)" : result.checkpoint_path);
-  if (result.cancelled) text += row("ended", "before its last epoch; --resume goes on");
+  if (result.cancelled) {
+    text += row("ended", result.checkpoint_path.empty()
+                             ? "before its last epoch; without --checkpoint nothing is kept"
+                             : "before its last epoch; --resume goes on");
+  }
   return text;
 }
 
@@ -137,8 +157,8 @@ int run_train(const TrainArgs& args) {
   args.json.probe();
   Session session;
   DeepLearningTask task;
-  zoo::apply_recipe(args.recipe, session, task);
   const std::vector<KeyValue> pairs = assignments(args);
+  const bool file_names_data = apply_recipe(args.recipe, session, task);
   TR_CHECK(!args.data || !names_data(pairs),
            "--data {} and --set dataset.name or dataset.path both say where the data are, expected "
            "one of them",
@@ -148,10 +168,12 @@ int run_train(const TrainArgs& args) {
       parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");
   permit_download(pairs, session);
   permit_download(from_environment, session);
-  const bool data_are_set = names_data(pairs) || names_data(from_environment);
-  if (args.data || !data_are_set) choose_data(session, "mnist", args.data);
+  const bool data_are_set = file_names_data || names_data(pairs) || names_data(from_environment);
+  if (args.data || !data_are_set)
+    choose_data(session, session.preprocessor.values().dataset_name, args.data);
   if (args.graph) probe_file(*args.graph);
   task.session(session).compile();
+  const SignalGuard guard(true);  // a run without checkpoints too ends at a step, with its table
   const TrainingResult result = task.run();
   const std::vector<VariantTimes> times = task.step_times();
   print(args.json, final_table(task, result) + (args.stages ? "\n" + to_text(times) : ""));
@@ -193,9 +215,13 @@ void add_times(CLI::App& command, TrainArgs& args) {
 
 void add_train(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<TrainArgs>();
-  CLI::App* command = app.add_subcommand("train", "Trains a recipe and prints what came out.");
+  CLI::App* command = app.add_subcommand(
+      "train", "Trains a recipe, built in or from a file, and prints what came out.");
   command->footer(kDataRules);
-  command->add_option("RECIPE", args->recipe, recipe_list())->required();
+  command
+      ->add_option("RECIPE", args->recipe,
+                   recipe_list() + "; or a file FILE.toml (docs/recipes.md)")
+      ->required();
   command->add_option("--data", args->data, "folder of the data set")
       ->type_name("DIR")
       ->check(not_empty());

@@ -389,6 +389,42 @@ TEST_F(Cli, TrainsPredictsAndResumes) {
   EXPECT_TRUE(contains(no_image.err, weights + ": it has no tensor \"image\"")) << no_image.err;
 }
 
+TEST_F(Cli, TrainsAndPlansARecipeFromAFile) {
+  const std::string file = folder_.path("small.toml");
+  std::ofstream(file) << "dataset.name = \"procedural\"\nglobal_batch_size = 500\n"
+                         "total_epochs = 1\nseed = 3\nnormalization = \"mnist\"\n[model]\n"
+                         "input = [28, 28, 1]\nlayers = [{op = \"fc\", out_features = 10}]\n";
+  const Outcome train = run("train " + file + " --json - --set seed=4");
+  ASSERT_EQ(train.code, 0) << train.err;
+  const auto config = nlohmann::json::parse(train.out).at("config");
+  EXPECT_EQ(config.at("seed"), 4) << "--set wins over the file";
+  EXPECT_EQ(config.at("global_batch_size"), 500);
+  const Outcome text = run("plan " + file + " --toml");
+  EXPECT_TRUE(contains(text.out, "{name = \"0.flatten\", op = \"flatten\"}")) << text.out;
+  const Outcome plan = run("plan " + file + " --batch 500 --json -");
+  EXPECT_EQ(nlohmann::json::parse(plan.out).at("num_params"), 7850) << plan.err;
+  std::ofstream(file, std::ios::app) << "\n[modle]\n";
+  const Outcome wrong = run("train " + file);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(contains(wrong.err, "small.toml:10:2: key: unknown name \"modle\"")) << wrong.err;
+  EXPECT_EQ(run("train " + folder_.path("none.toml")).code, 3);
+}
+
+TEST_F(Cli, ASignalWithoutCheckpointsEndsTheRunWithItsTable) {
+  const std::string log = folder_.path("log"), out = folder_.path("out");
+  const std::string train = std::string(TR_COMMAND) +
+                            " train mnist-mlp-plain --epochs 1000 --set dataset.name=procedural "
+                            "--set log_every=1 --log " +
+                            log;
+  const std::string script = train + " >" + out + " 2>" + folder_.path("err") +
+                             " & p=$!; for i in $(seq 1200); do grep -q '\"step\"' " + log +
+                             " 2>/dev/null && break; sleep 0.05; done; kill -INT $p; wait $p";
+  const int status = std::system(script.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 130) << read_text(folder_.path("err"));
+  EXPECT_TRUE(contains(read_text(out), "best top-1")) << read_text(out);
+  EXPECT_TRUE(contains(read_text(out), "without --checkpoint nothing is kept"));
+}
+
 TEST_F(Cli, OverrideWins) {
   write_mnist_files(folder_.path());
   const Outcome outcome = run("train mnist-mlp-plain --epochs 50 --json - --data " + folder_.path(),

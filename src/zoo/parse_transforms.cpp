@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parse_transforms.h"
+#include "zoo/parse_transforms.h"
 
 #include <cmath>
 #include <functional>
@@ -8,7 +8,7 @@
 #include "core/nearest_name.h"
 #include "task/parse.h"
 
-namespace tr::command {
+namespace tr::zoo {
 
 namespace {
 
@@ -140,4 +140,4 @@ std::vector<Transform> parse_transforms(const std::string& text) {
   return transforms;
 }
 
-}  // namespace tr::command
+}  // namespace tr::zoo

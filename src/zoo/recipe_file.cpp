@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "zoo/recipe_file.h"
+
+#include <algorithm>
+
+#include "core/input_file.h"
+#include "core/nearest_name.h"
+#include "renaissance/zoo/zoo.h"
+#include "zoo/parse_transforms.h"
+#include "zoo/recipe_layers.h"
+#include "zoo/recipe_model.h"
+
+namespace tr::zoo {
+
+namespace {
+
+constexpr std::uint64_t kMostBytes = 4 << 20;  // of a recipe
+
+/// Entries of a table in the order of the file, which decides between keys that overlap.
+std::vector<std::pair<const toml::key*, const toml::node*>> in_order(const toml::table& table) {
+  std::vector<std::pair<const toml::key*, const toml::node*>> entries;
+  for (const auto& [key, node] : table) entries.emplace_back(&key, &node);
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    const toml::source_position &x = a.first->source().begin, &y = b.first->source().begin;
+    return std::pair(x.line, x.column) < std::pair(y.line, y.column);
+  });
+  return entries;
+}
+
+/// A value in the words of --set.
+std::string text_of(const toml::node& node, const std::string& key) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  std::string list;
+  for (const toml::node& item :
+       as<toml::array>(node, key, "a text, number, bool or a list of them")) {
+    if (item.is_array()) fail_at(item.source(), fmt::format("{} is a list of lists", key));
+    const std::string part = text_of(item, key);
+    if (part.find(',') != std::string::npos)
+      fail_at(item.source(), fmt::format("{}: \"{}\" has a comma inside a list", key, part));
+    list += (list.empty() ? "" : ",") + part;
+  }
+  return list;
+}
+
+std::vector<Transform> read_transforms(const toml::node& node, const std::string& key) {
+  std::vector<Transform> steps;
+  for (const toml::node& item : as<toml::array>(node, key, "a list of transforms")) {
+    const std::string& text = as<std::string>(item, key, "texts like \"RandomCrop(28)\"");
+    for (Transform& step : at(item.source(), [&] { return parse_transforms(text); }))
+      steps.push_back(std::move(step));
+  }
+  at(node.source(), [&] { TransformChain{steps, {}}.validate(); });
+  return steps;
+}
+
+std::vector<float> read_floats(const toml::table& table, const char* key) {
+  std::vector<float> values;
+  const toml::node* node = table.get(key);
+  if (node == nullptr) fail_at(table.source(), fmt::format("normalization has no {}", key));
+  for (const toml::node& item : as<toml::array>(*node, key, "a list of numbers")) {
+    const auto value = item.value<double>();
+    if (!value)
+      fail_at(item.source(), fmt::format("{} is {}, expected a number", key, kind_of(item)));
+    values.push_back(float(*value));
+  }
+  return values;
+}
+
+void read_normalization(const toml::table& table, PreprocessorSetting& data) {
+  constexpr std::string_view kKeys[] = {"mean", "std"};
+  check_keys(table, "normalization", kKeys);
+  std::vector<float> mean = read_floats(table, "mean"), std = read_floats(table, "std");
+  at(table.source(), [&] { data.normalization(std::move(mean), std::move(std)); });
+}
+
+class Reader {
+ public:
+  explicit Reader(RecipeFile& file) : file_(file) {}
+
+  void read(const toml::table& root) {
+    // Losses first: keys of theirs need one to stand in.
+    if (const toml::node* loss = root.get("loss")) read_loss(*loss);
+    for (const auto& [key, node] : in_order(root)) read_entry(*key, *node);
+  }
+
+ private:
+  void read_entry(const toml::key& key, const toml::node& node) {
+    const std::string name(key.str());
+    if (name == "loss") return;
+    if (name == "summary") {
+      file_.summary = as<std::string>(node, name, "a sentence");
+    } else if (name == "model") {
+      RecipeModel model = read_model(as<toml::table>(node, name, "a table"));
+      file_.model = model.blueprint;
+      file_.input = model.input;
+    } else if (name == "train_transforms") {
+      file_.config.preprocessor.set_train_transforms(read_transforms(node, name));
+    } else if (name == "val_transforms") {
+      file_.config.preprocessor.set_val_transforms(read_transforms(node, name));
+    } else if (name == "normalization" && node.is_table()) {
+      read_normalization(*node.as_table(), file_.config.preprocessor);
+    } else {
+      read_key(name, key, node);
+    }
+  }
+
+  /// A configuration key; tables are the dots of its name.
+  void read_key(const std::string& name, const toml::key& key, const toml::node& node) {
+    const auto keys = config_keys();
+    if (const toml::table* table = node.as_table()) {
+      const bool known = std::any_of(keys.begin(), keys.end(), [&](const ConfigKey& k) {
+        return k.name.starts_with(name + ".");
+      });
+      if (!known) fail_at(key.source(), unknown_name_message("key", name, known_names()));
+      for (const auto& [inner, value] : in_order(*table))
+        read_key(name + "." + std::string(inner->str()), *inner, *value);
+      return;
+    }
+    if (std::none_of(keys.begin(), keys.end(), [&](const ConfigKey& k) { return k.name == name; }))
+      fail_at(key.source(), unknown_name_message("key", name, known_names()));
+    const std::string text = text_of(node, name);
+    at(node.source(), [&] { set_config(file_.config, name, text); });
+    file_.keys.push_back({name, text});
+  }
+
+  static std::vector<std::string> known_names() {
+    std::vector<std::string> names = {"model", "loss", "train_transforms", "val_transforms",
+                                      "summary"};
+    for (const ConfigKey& key : config_keys()) names.emplace_back(key.name);
+    return names;
+  }
+
+  void read_loss(const toml::node& node) {
+    Loss loss;
+    if (const toml::array* terms = node.as_array()) {
+      for (const toml::node& term : *terms) loss.terms.push_back(read_term(term));
+    } else {
+      loss.terms.push_back(read_term(node));
+    }
+    at(node.source(), [&] { loss.validate(); });
+    file_.config.train.loss = std::move(loss);
+    file_.has_loss = true;
+  }
+
+  static LossTerm read_term(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    const toml::node* kind = table != nullptr ? table->get("kind") : &node;
+    if (kind == nullptr) fail_at(node.source(), "the loss has no kind");
+    LossTerm term = term_of_kind(*kind);
+    if (table == nullptr) return term;
+    constexpr std::string_view kKeys[] = {"kind", "field", "output", "label_smoothing"};
+    check_keys(*table, "loss", kKeys);
+    if (const toml::node* field = table->get("field"))
+      term.field = as<std::string>(*field, "field", "the name of a field of the data");
+    if (const toml::node* output = table->get("output"))
+      term.output = int(as<std::int64_t>(*output, "output", "the number of an output"));
+    if (const toml::node* smoothing = table->get("label_smoothing"))
+      term.label_smoothing = float(smoothing->value<double>().value_or(-1));
+    return term;
+  }
+
+  static LossTerm term_of_kind(const toml::node& node) {
+    const std::string& name = as<std::string>(node, "loss", "the name of a loss");
+    static const std::pair<std::string, LossTerm> kKinds[] = {
+        {"cross_entropy", {}},
+        {"mse", {LossTerm::Kind::MSE, "target"}},
+        {"bce_with_logits", {LossTerm::Kind::BCE_WITH_LOGITS, "target"}}};
+    std::vector<std::string> names;
+    for (const auto& [known, term] : kKinds) {
+      if (known == name) return term;
+      names.push_back(known);
+    }
+    fail_at(node.source(), unknown_name_message("loss", name, names));
+  }
+
+  RecipeFile& file_;
+};
+
+}  // namespace
+
+bool RecipeFile::is_place_of_data(std::string_view key) {
+  return key.starts_with("dataset.") || key == "download";
+}
+
+void RecipeFile::apply(Session& session, DeepLearningTask& task) const {
+  session.global = config.global;
+  session.preprocessor = config.preprocessor;
+  if (model) task.model(*model);
+  if (has_loss) task.loss(config.train.loss);
+  for (const auto& [key, value] : keys) {
+    if (!is_place_of_data(key)) task.set(key, value);
+  }
+}
+
+RecipeFile parse_recipe(std::string_view text, const std::string& name) {
+  RecipeFile file;
+  file.path = name;
+  try {
+    const toml::table root = toml::parse(text, name);
+    Reader(file).read(root);
+  } catch (const toml::parse_error& error) {
+    fail_at(error.source(), std::string(error.description()));
+  }
+  return file;
+}
+
+RecipeFile read_recipe(const std::string& path) {
+  return parse_recipe(read_text(path, kMostBytes), path);
+}
+
+bool is_recipe_file(std::string_view name) { return name.ends_with(".toml"); }
+
+void apply_recipe_file(const std::string& path, Session& session, DeepLearningTask& task) {
+  const RecipeFile file = read_recipe(path);
+  TR_CHECK(file.model, "{}: the recipe has no table [model]", path);
+  file.apply(session, task);
+}
+
+}  // namespace tr::zoo

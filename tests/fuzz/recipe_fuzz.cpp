@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whatever a recipe file holds: an InvalidArgument, or a model whose plan, if it fits its input,
+// comes back from its own text.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/assert.h"
+#include "graph/arch_plan.h"
+#include "renaissance/core/error.h"
+#include "renaissance/zoo/zoo.h"
+#include "zoo/recipe_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tr;
+  std::string plan, text;
+  const Shape input{8, 8, 3};
+  try {
+    const zoo::RecipeFile file =
+        zoo::parse_recipe({reinterpret_cast<const char*>(data), size}, "fuzz");
+    if (!file.model) return 0;
+    plan = expand(*file.model, {{"image", {input, DType::FP32}}}).json();
+    text = zoo::model_toml(*file.model, input);
+  } catch (const InvalidArgument&) {
+    return 0;  // any other exception ends the fuzzer: a fault
+  }
+  const zoo::RecipeFile again = zoo::parse_recipe(text, "written");
+  TR_ASSERT(expand(*again.model, {{"image", {input, DType::FP32}}}).json() == plan);
+  return 0;
+}
