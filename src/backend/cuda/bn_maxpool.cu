@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch norm, rectifier and max pooling by any windows, overlapping ones too, in one pass each way:
 // each window normalises its cells itself, each pixel gathers its gradient from its windows, once.
-// The index is maxpool's: one byte an element of y, the cell in the window.
+// The index is maxpool's: one byte an element of y, the cell in the window. The windows of residual
+// networks have kernels of their own (block_pool.cuh).
+#include "backend/cuda/block_pool.cuh"
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/norm_gradient.cuh"
 #include "backend/cuda/pixel_map.cuh"
@@ -110,6 +112,20 @@ void launch_forward(const KernelArgs& args) {
     const T* x = args.in<T>(0);
     launch_statistics<T>(args, ChannelRows::of(x_type.shape), x,
                          {.given = args.has_in(5) ? 5 : -1});
+    if (is_block_pooling(window)) {
+      const PixelMap out = PixelMap::of(y_type.shape);
+      const PixelMap strips = grouped(out, StripForward<T>::kDown, 1);
+      launch_channel_map<T>(args, rows_of(strips, y_type.shape[0]),
+                            StripForward<T>{x,
+                                            args.out<T>(0),
+                                            args.out<std::uint8_t>(5),
+                                            {args.out<float>(1), args.out<float>(2),
+                                             args.in<float>(1), args.in<float>(2)},
+                                            PixelMap::of(x_type.shape),
+                                            out,
+                                            strips});
+      return;
+    }
     launch_channel_map<T>(args, ChannelRows::of(y_type.shape),
                           WindowForward<T>{x,
                                            args.out<T>(0),
@@ -130,6 +146,13 @@ void launch_backward(const KernelArgs& args) {
   const ChannelRows rows = ChannelRows::of(x_type.shape);
   dispatch_float(x_type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if (is_block_pooling(window)) {
+      const PixelMap in = PixelMap::of(x_type.shape);
+      return launch_block_backward<T>(args,
+                                      {args.in<T>(0), args.in<T>(1), args.in<std::uint8_t>(6), in,
+                                       PixelMap::of(dy_type.shape), grouped(in, 2, 2)},
+                                      arrays);
+    }
     const WindowSource<T> source{args.in<T>(0),
                                  args.in<T>(1),
                                  args.in<std::uint8_t>(6),

@@ -2,7 +2,7 @@
 // Batch norm, rectifier and 2x2 pooling in one pass each way: a thread has the four pixels of a
 // window. The index has two bits an element of y; 8 channels are one 16-bit number.
 #include "backend/cuda/batch_norm.cuh"
-#include "backend/cuda/dispatch.h"
+#include "backend/cuda/dispatch_16_bit.h"
 #include "backend/cuda/pixel_map.cuh"
 
 namespace tr::cuda {
@@ -178,13 +178,6 @@ struct PoolDx {
 
 Windows windows_of(const TensorType& x, const TensorType& y) {
   return {PixelMap::of(x.shape), PixelMap::of(y.shape)};
-}
-
-/// Calls f(TypeTag<T>) for the 16-bit dtypes.
-template <typename F>
-void dispatch_16_bit(DType dtype, F&& f) {
-  if (dtype == DType::FP16) return f(TypeTag<__half>{});
-  return f(TypeTag<__nv_bfloat16>{});
 }
 
 template <typename F>

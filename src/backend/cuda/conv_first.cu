@@ -4,7 +4,8 @@
 // libraries' tiles; here each pixel's terms are gathered once, into a row of 32 in shared memory,
 // and the time is that of writing y, or of reading dy.
 #include "backend/cuda/channel_map.cuh"
-#include "backend/cuda/dispatch.h"
+#include "backend/cuda/conv_sums.cuh"
+#include "backend/cuda/dispatch_16_bit.h"
 #include "backend/cuda/fc_epilogue.h"
 #include "backend/cuda/mma_instructions.cuh"
 #include "backend/cuda/workspace_layout.h"
@@ -67,50 +68,6 @@ __device__ void gather_row(const T* x, const FirstShape& s, std::int64_t p, T* r
   }
 }
 
-template <typename T>
-__device__ std::uint32_t packed(T low, T high) {
-  static_assert(sizeof(T) == 2);
-  return std::uint32_t(reinterpret_cast<const std::uint16_t&>(low)) |
-         std::uint32_t(reinterpret_cast<const std::uint16_t&>(high)) << 16;
-}
-
-/// Which channel column n of tile j of 8 columns stands for: so that a thread's columns 2t and
-/// 2t + 1 of four tiles are 8 neighbours in memory.
-__device__ int channel_of(int j, int n) { return j / 4 * 32 + n / 2 * 8 + j % 4 * 2 + n % 2; }
-
-/// Sums over a block's tiles, of what a thread has seen.
-struct ChannelSums {
-  float sum[16] = {}, squares[16] = {};
-
-  __device__ void add(int i, float value) {
-    sum[i] += value;
-    squares[i] += value * value;
-  }
-  /// partial[block, 0 or 1, channel], in a fixed order.
-  __device__ void finish(float* partial, std::int64_t out_channels) {
-    __shared__ float of_warp[kWarpsOfBlock][2][kOut];
-    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      for (int width = 4; width < 32; width *= 2) {
-        sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], width);
-        squares[i] += __shfl_xor_sync(0xffffffffu, squares[i], width);
-      }
-      if (lane >= 4) continue;
-      const int channel = channel_of(i / 2, 2 * lane + i % 2);
-      of_warp[warp][0][channel] = sum[i];
-      of_warp[warp][1][channel] = squares[i];
-    }
-    __syncthreads();
-    if (threadIdx.x >= 2 * kOut) return;
-    const int which = int(threadIdx.x) / kOut, channel = int(threadIdx.x) % kOut;
-    float total = 0;
-    for (int w = 0; w < kWarpsOfBlock; ++w) total += of_warp[w][which][channel];
-    partial[(std::int64_t(blockIdx.x) * 2 + which) * out_channels + blockIdx.y * kOut + channel] =
-        total;
-  }
-};
-
 /// y of 64 channels (block y) of tiles of 256 pixels (blocks x take turns); warp: 32 pixels.
 template <typename T, bool kSums>
 __global__ void __launch_bounds__(kThreads, 2)
@@ -133,7 +90,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
   }
-  ChannelSums sums;
+  ChannelSums<16, kWarpsOfBlock, kOut> sums;
   for (std::int64_t base = std::int64_t(blockIdx.x) * kForwardPixels; base < s.pixels;
        base += std::int64_t(gridDim.x) * kForwardPixels) {
     gather_row(x, s, base + threadIdx.x, rows + threadIdx.x * kRowStride);
@@ -170,7 +127,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     __syncthreads();  // the rows are read
   }
-  if constexpr (kSums) sums.finish(partial, s.out_channels);
+  if constexpr (kSums)
+    sums.finish(place_of_sums(partial, s.out_channels, kOut), s.out_channels, warp, 0);
 }
 
 /// partial[block x, channel, term] of 64 channels (block y) over tiles of 128 pixels; warp: 16
@@ -253,23 +211,6 @@ LaunchShape blocks_of(const FirstShape& s, int pixels_of_tile) {
       unsigned(std::min<std::int64_t>(kBlocks, ceil_div<std::int64_t>(s.pixels, pixels_of_tile)));
   shape.grid.y = unsigned(s.out_channels / kOut);
   return shape;
-}
-
-struct StoreSums {
-  float* statistics;
-  std::int64_t channels;
-
-  __device__ void operator()(std::int64_t c, double sum, double squares) const {
-    statistics[c] = float(sum);
-    statistics[channels + c] = float(squares);
-  }
-};
-
-/// Calls f(TypeTag<T>) for the 16-bit dtypes.
-template <typename F>
-void dispatch_16_bit(DType dtype, F&& f) {
-  if (dtype == DType::FP16) return f(TypeTag<__half>{});
-  return f(TypeTag<__nv_bfloat16>{});
 }
 
 void launch_forward(const KernelArgs& args) {

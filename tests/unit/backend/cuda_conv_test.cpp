@@ -121,6 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{"first", {2, 12, 12, 3}, 64},
         ConvCase{"first_wide", {3, 17, 13, 3}, 128, {3, 3}, {2, 2}, {0, 0}},
         ConvCase{"stem", {2, 18, 18, 3}, 64, {7, 7}, {2, 2}, {3, 3}},
+        ConvCase{"stem_wide", {2, 11, 256, 3}, 128, {7, 7}, {2, 2}, {3, 3}},
+        ConvCase{"stem_odd", {3, 9, 233, 3}, 64, {7, 7}, {2, 2}, {2, 0}},
         ConvCase{"stride_three", {1, 10, 10, 8}, 8, {3, 3}, {3, 3}, {0, 0}},
         ConvCase{"even", {1, 9, 9, 8}, 8, {2, 2}, {2, 2}, {0, 0}},
         ConvCase{"oblong", {1, 9, 11, 8}, 8, {4, 2}, {1, 2}, {2, 0}},
@@ -140,26 +142,43 @@ class CudaNormTest : public DeviceTest<DeviceKind::CUDA> {
 };
 
 TEST_F(CudaNormTest, AConvolutionLeavesItsSumsBehind) {
-  const Attrs attrs = {
-      {"out_channels", std::int64_t{64}}, {"kernel", Ints{3, 3}}, {"padding", Ints{1, 1}}};
-  // By cuDNN, and by the kernel for first layers.
-  for (const std::int64_t in : {32, 3}) {
-    const Tensor x = values({4, 14, 14, in}, 1, DType::FP16);
-    const Tensor weight = Tensor::uniform({64, 3, 3, in}, -0.2f, 0.2f, 2, DType::FP16);
+  struct Case {
+    std::int64_t in, side, stride, out;
+    DType dtype = DType::FP16;
+  };
+  constexpr DType kBf16 = DType::BF16;
+  // By cuDNN, by the kernels for first layers, by the one for 1x1 windows.
+  for (const Case& c : {Case{32, 3, 1, 64},
+                        {3, 3, 1, 64},
+                        {3, 7, 2, 64},
+                        {3, 7, 2, 64, kBf16},
+                        {64, 1, 1, 64},
+                        {72, 1, 1, 256},
+                        {256, 1, 1, 192, kBf16}}) {
+    SCOPED_TRACE(std::to_string(c.in) + " channels to " + std::to_string(c.out));
+    const Attrs attrs = {{"out_channels", c.out},
+                         {"kernel", Ints{c.side, c.side}},
+                         {"stride", Ints{c.stride, c.stride}},
+                         {"padding", Ints{c.side / 2, c.side / 2}}};
+    const Tensor x = values({4, 14 * c.stride, 14 * c.stride, c.in}, 1, c.dtype);
+    const Tensor weight = Tensor::uniform({c.out, c.side, c.side, c.in}, -0.2f, 0.2f, 2, c.dtype);
     const std::vector<Tensor> got = run_op("conv_statistics", {x, weight}, attrs, kGpu);
+    const std::vector<Tensor> again = run_op("conv_statistics", {x, weight}, attrs, kGpu);
+    EXPECT_TRUE(same_bytes(again[0], got[0], "y again"));
+    if (c.in != 32) EXPECT_TRUE(same_bytes(again[1], got[1], "sums again"));  // cuDNN's may not
     const Tensor plain = run_op("conv", {x, weight}, attrs, kGpu).front();
-    EXPECT_TRUE(is_close(got[0], plain, tolerance(DType::FP16, 9 * in, 2), "y"));
+    EXPECT_TRUE(is_close(got[0], plain, tolerance(c.dtype, c.side * c.side * c.in, 2), "y"));
     // Each term may be the stored value or the sum before it was rounded.
-    const double u = unit_roundoff(DType::FP16);
-    for (std::int64_t c = 0; c < 64; ++c) {
+    const double u = unit_roundoff(c.dtype);
+    for (std::int64_t o = 0; o < c.out; ++o) {
       double sum = 0, size = 0, squares = 0;
-      for (std::int64_t i = c; i < plain.num_elements(); i += 64) {
+      for (std::int64_t i = o; i < plain.num_elements(); i += c.out) {
         sum += plain.at(i);
         size += std::abs(plain.at(i));
         squares += plain.at(i) * plain.at(i);
       }
-      EXPECT_NEAR(got[1].at(c), sum, 2 * u * size) << in << " channels to channel " << c;
-      EXPECT_NEAR(got[1].at(64 + c), squares, 4 * u * squares) << in << " channels to " << c;
+      EXPECT_NEAR(got[1].at(o), sum, 2 * u * size) << "channel " << o;
+      EXPECT_NEAR(got[1].at(c.out + o), squares, 4 * u * squares) << "channel " << o;
     }
   }
 }
