@@ -99,6 +99,18 @@ std::vector<TensorType> infer_act_backward(const Attrs& attrs, Types in) {
   return out;
 }
 
+std::vector<TensorType> infer_join_backward(const Attrs&, Types in) {
+  check_x(in[1]);
+  ops::check_same("dy", in[0], in[1], "that of x");
+  ops::check_same("mask", in[5], mask_type(in[1]), "one bit an element of x");
+  ops::check_same("other_x", in[6], in[1], "that of x");
+  check_channels(in, in[1], 2, std::array{"weight", "mean", "rstd"});
+  check_channels(in, in[1], 7, std::array{"other_weight", "other_mean", "other_rstd"});
+  if (ops::given(in, 10)) ops::check_same("more", in[10], in[1], "that of x");
+  const TensorType channel = channel_of(in[1]);
+  return {in[1], channel, channel, in[1], channel, channel};
+}
+
 /// [N, H, W, C] -> [N, H / 2, W / 2, C].
 TensorType halved(const TensorType& x) {
   ops::check_rank("x", x, 4, "[N, H, W, C]");
@@ -207,6 +219,19 @@ const OpRegistration kBnActBackward{
      .fused = true,
      .doc = "add of two gradients, relu_backward and bn_backward; dresidual is the gradient behind "
             "the rectifier."}};
+
+const OpRegistration kBnJoinBackward{
+    {.name = "bn_join_backward",
+     .inputs = {"dy", "x", "weight", "mean", "rstd", "mask", "other_x", "other_weight",
+                "other_mean", "other_rstd", "more"},
+     .outputs = {"dx", "dweight", "dbias", "other_dx", "other_dweight", "other_dbias"},
+     .num_optional_inputs = 1,
+     .infer = infer_join_backward,
+     .cost = ops::cost_per_input_element(5),
+     .in_place = {{0, 0}, {3, 6}},
+     .fused = true,
+     .doc =
+         "add of two gradients, relu_backward behind a sum of two norms, and both bn_backward."}};
 
 const OpRegistration kBnPool{
     {.name = "bn_pool",

@@ -48,7 +48,7 @@ __device__ inline unsigned load_mask(const std::uint8_t* mask, std::int64_t i) {
 /// mean takes no digits from the variance).
 template <typename T>
 struct Statistics {
-  static constexpr int kInFlight = kRowsInFlight;
+  static constexpr int kInFlight = 2 * kRowsInFlight;  // one vector a row
   const T* x;
 
   template <int N>
@@ -63,13 +63,13 @@ struct Statistics {
     return cuda::load<N>(x + at.i);
   }
   template <int N>
-  __device__ void add(const Floats<N>& pivot, const Vector<T, N>& values, const Place&, float* sum,
-                      float* squares) const {
+  __device__ void add(const Floats<N>& pivot, const Vector<T, N>& values, const Place&,
+                      float (&sums)[2][N]) const {
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float d = to_float(values.v[j]) - pivot.v[j];
-      sum[j] += d;
-      squares[j] += d * d;
+      sums[0][j] += d;
+      sums[1][j] += d * d;
     }
   }
 };
@@ -109,25 +109,30 @@ struct StatisticsPlaces {
 };
 
 template <typename T>
+FinishStatistics<T> finish_statistics(const KernelArgs& args, const T* pivot, std::int64_t rows,
+                                      const StatisticsPlaces& at) {
+  return {pivot,
+          args.in<float>(at.running),
+          args.in<float>(at.running + 1),
+          args.out<float>(at.outputs),
+          args.out<float>(at.outputs + 1),
+          args.out<float>(at.outputs + 2),
+          args.out<float>(at.outputs + 3),
+          double(rows),
+          args.attrs().f64("momentum"),
+          args.attrs().f64("eps")};
+}
+
+template <typename T>
 void launch_statistics(const KernelArgs& args, const ChannelRows& shape, const T* x,
                        const StatisticsPlaces& at) {
-  FinishStatistics<T> finish{x,
-                             args.in<float>(at.running),
-                             args.in<float>(at.running + 1),
-                             args.out<float>(at.outputs),
-                             args.out<float>(at.outputs + 1),
-                             args.out<float>(at.outputs + 2),
-                             args.out<float>(at.outputs + 3),
-                             double(shape.rows),
-                             args.attrs().f64("momentum"),
-                             args.attrs().f64("eps")};
   if (at.given >= 0) {
-    finish.pivot = nullptr;
-    return launch_finish_sums(args, args.in<float>(at.given), 1, shape.channels, finish);
+    return launch_finish_sums(args, PartialSums{args.in<float>(at.given), 1}, shape.channels,
+                              finish_statistics<T>(args, nullptr, shape.rows, at));
   }
   auto* partial = reinterpret_cast<float*>(args.workspace());
-  const std::int64_t slices = launch_channel_sums<T>(args, shape, Statistics<T>{x}, partial);
-  launch_finish_sums(args, partial, slices, shape.channels, finish);
+  const auto sums = launch_channel_sums<T>(args, shape, Statistics<T>{x}, partial);
+  launch_finish_sums(args, sums, shape.channels, finish_statistics<T>(args, x, shape.rows, at));
 }
 
 /// dx = a dz + b (x - mean) + c, a channel at a time.

@@ -174,15 +174,15 @@ struct BlockSums {
   }
   template <int N>
   __device__ void add(const Normalisation<N>& norm, const BlockLoaded<T, N>& in, const Place&,
-                      float* sum, float* product) const {
+                      float (&sums)[2][N]) const {
 #pragma unroll
     for (int k = 0; k < kBlockCells; ++k) {
       if ((in.inside >> k & 1) == 0) continue;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         const float d = source.dz(norm, in, k, j);
-        sum[j] += d;
-        product[j] += d * (to_float(in.x[k].v[j]) - norm.mean.v[j]);
+        sums[0][j] += d;
+        sums[1][j] += d * (to_float(in.x[k].v[j]) - norm.mean.v[j]);
       }
     }
   }
@@ -242,10 +242,9 @@ void launch_block_backward(const KernelArgs& args, const BlockSource<T>& source,
   const BackwardWorkspace space(args);
   const Coefficients coefficients{space.a, space.b, space.c};
   const ChannelRows rows = rows_of(source.blocks, args.in_type(1).shape[0]);
-  const std::int64_t slices =
-      launch_channel_sums<T>(args, rows, BlockSums<T>{source, arrays}, space.partial);
+  const auto sums = launch_channel_sums<T>(args, rows, BlockSums<T>{source, arrays}, space.partial);
   launch_finish_sums(
-      args, space.partial, slices, rows.channels,
+      args, sums, rows.channels,
       FinishSums{arrays.weight, arrays.rstd, args.out<float>(1), args.out<float>(2), coefficients,
                  double(ChannelRows::of(args.in_type(1).shape).rows), false});
   launch_channel_map<T>(args, rows, BlockDx<T>{source, args.out<T>(0), arrays, coefficients});

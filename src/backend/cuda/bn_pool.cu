@@ -131,12 +131,12 @@ struct PoolSums {
   }
   template <int N>
   __device__ void add(const Normalisation<N>& norm, const PoolLoaded<T>& in, const Place&,
-                      float* sum, float* product) const {
+                      float (&sums)[2][N]) const {
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float x = source.winner(in, j), d = source.dz(norm, in, j, x);
-      sum[j] += d;
-      product[j] += d * (x - norm.mean.v[j]);
+      sums[0][j] += d;
+      sums[1][j] += d * (x - norm.mean.v[j]);
     }
   }
 };
@@ -215,10 +215,10 @@ void launch_backward(const KernelArgs& args) {
     using T = typename decltype(tag)::type;
     const PoolSource<T> source{args.in<T>(0), args.in<T>(1), args.in<std::uint16_t>(6),
                                windows_of(x_type, dy_type)};
-    const std::int64_t slices =
+    const auto sums =
         launch_channel_sums<T>(args, rows, PoolSums<T>{source, arrays}, space.partial);
     launch_finish_sums(
-        args, space.partial, slices, rows.channels,
+        args, sums, rows.channels,
         FinishSums{arrays.weight, arrays.rstd, args.out<float>(1), args.out<float>(2), coefficients,
                    double(ChannelRows::of(x_type.shape).rows), false});
     launch_wide(args, rows, PoolDx<T>{source, args.out<T>(0), arrays, coefficients});

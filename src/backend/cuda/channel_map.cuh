@@ -46,7 +46,10 @@ __global__ void channel_map_kernel(F f, std::int64_t rows, std::int64_t channels
   const std::int64_t c = (std::int64_t(blockIdx.y) * blockDim.x + threadIdx.x) * N;
   if (c >= channels) return;
   const auto channel = f.template channel<N>(c);
-  const std::int64_t first = std::int64_t(blockIdx.x) * blockDim.y * kRows + threadIdx.y;
+  // From the last row to the first: what a kernel has just read or written there is still in the
+  // second-level cache, and what is left in it is where the next one begins.
+  const std::int64_t block = gridDim.x - 1 - blockIdx.x;
+  const std::int64_t first = block * blockDim.y * kRows + threadIdx.y;
   decltype(f.template load<N>(Place{})) loaded[kRows];
 #pragma unroll
   for (int u = 0; u < kRows; ++u) {
@@ -60,32 +63,38 @@ __global__ void channel_map_kernel(F f, std::int64_t rows, std::int64_t channels
   }
 }
 
-/// Two sums a channel: partial[slice, 0 or 1, channel] over the rows of each slice. f has what
-/// a map has, but add<N>(channel, loaded, place, a, b), which adds to both sums, for finish().
+/// How many sums a channel f makes: kSums, 2 where it does not say.
+template <typename F>
+constexpr int sums_of() {
+  if constexpr (requires { F::kSums; }) return F::kSums;
+  return 2;
+}
+
+/// Sums a channel: partial[slice, number of the sum, channel] over the rows of each slice, which
+/// are dealt out in turns, so that all blocks together walk from the first row to the last. f has
+/// what a map has, but add<N>(channel, loaded, place, sums), which adds to sums[number][0 ... N -
+/// 1], for finish().
 template <int N, typename F>
-__global__ void channel_sums_kernel(F f, float* partial, std::int64_t rows, std::int64_t channels,
-                                    std::int64_t rows_of_slice) {
-  constexpr int kRows = F::kInFlight;
-  __shared__ float shared[2 * N * kRowThreads];
+__global__ void channel_sums_kernel(F f, float* partial, std::int64_t rows, std::int64_t channels) {
+  constexpr int kRows = F::kInFlight, kSums = sums_of<F>();
+  __shared__ float shared[kSums * N * kRowThreads];
   const std::int64_t c = (std::int64_t(blockIdx.y) * blockDim.x + threadIdx.x) * N;
-  float a[N] = {}, b[N] = {};
+  float sums[kSums][N] = {};
   if (c < channels) {
     const auto channel = f.template channel<N>(c);
-    const std::int64_t begin = blockIdx.x * rows_of_slice;
-    const std::int64_t end = begin + rows_of_slice < rows ? begin + rows_of_slice : rows;
-    const std::int64_t step = blockDim.y;
-    for (std::int64_t r = begin + threadIdx.y; r < end; r += step * kRows) {
+    const std::int64_t step = blockDim.y, turn = step * kRows;
+    for (std::int64_t r = blockIdx.x * turn + threadIdx.y; r < rows; r += gridDim.x * turn) {
       decltype(f.template load<N>(Place{})) loaded[kRows];
 #pragma unroll
       for (int u = 0; u < kRows; ++u) {
         const std::int64_t row = r + u * step;
-        if (row < end) loaded[u] = f.template load<N>(Place{row, c, row * channels + c});
+        if (row < rows) loaded[u] = f.template load<N>(Place{row, c, row * channels + c});
       }
 #pragma unroll
       for (int u = 0; u < kRows; ++u) {
         const std::int64_t row = r + u * step;
-        if (row < end) {
-          f.template add<N>(channel, loaded[u], Place{row, c, row * channels + c}, a, b);
+        if (row < rows) {
+          f.template add<N>(channel, loaded[u], Place{row, c, row * channels + c}, sums);
         }
       }
     }
@@ -93,35 +102,40 @@ __global__ void channel_sums_kernel(F f, float* partial, std::int64_t rows, std:
   const int threads = int(blockDim.x * blockDim.y);
   const int thread = int(threadIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    shared[j * threads + thread] = a[j];
-    shared[(N + j) * threads + thread] = b[j];
-  }
+  for (int j = 0; j < kSums * N; ++j) shared[j * threads + thread] = sums[j / N][j % N];
   __syncthreads();
   const int across = int(blockDim.x), down = int(blockDim.y);
-  for (int i = thread; i < 2 * N * across; i += threads) {
+  for (int i = thread; i < kSums * N * across; i += threads) {
     const int which = i / (N * across), j = i % N, x = i / N % across;
     const std::int64_t to = (std::int64_t(blockIdx.y) * across + x) * N + j;
     if (to >= channels) continue;
     float sum = 0;
     for (int y = 0; y < down; ++y) sum += shared[(which * N + j) * threads + y * across + x];
-    partial[(std::int64_t(blockIdx.x) * 2 + which) * channels + to] = sum;
+    partial[(std::int64_t(blockIdx.x) * kSums + which) * channels + to] = sum;
   }
 }
 
+/// Partial sums of slices: partial[slice, number of the sum, channel].
+struct PartialSums {
+  const float* partial;
+  std::int64_t slices;
+  int of_slice = 2;
+};
+
 constexpr int kFinishAcross = 8, kFinishDown = 128;
 
-/// Adds the slices up, in double, and calls finish(channel, a, b) for each channel.
+/// Adds sums 0 and `second` of the slices up, in double, and calls finish(channel, a, b) for each
+/// channel.
 template <typename Finish>
-__global__ void finish_sums_kernel(const float* partial, std::int64_t slices, std::int64_t channels,
+__global__ void finish_sums_kernel(PartialSums sums, int second, std::int64_t channels,
                                    Finish finish) {
   __shared__ double shared[2][kFinishDown][kFinishAcross];
   const std::int64_t c = std::int64_t(blockIdx.x) * kFinishAcross + threadIdx.x;
   double a = 0, b = 0;
   if (c < channels) {
-    for (std::int64_t s = threadIdx.y; s < slices; s += kFinishDown) {
-      a += partial[2 * s * channels + c];
-      b += partial[(2 * s + 1) * channels + c];
+    for (std::int64_t s = threadIdx.y; s < sums.slices; s += kFinishDown) {
+      a += sums.partial[sums.of_slice * s * channels + c];
+      b += sums.partial[(sums.of_slice * s + second) * channels + c];
     }
   }
   shared[0][threadIdx.y][threadIdx.x] = a;
@@ -169,33 +183,33 @@ void launch_channel_map(const KernelArgs& args, const ChannelRows& shape, const 
 }
 
 /// Bytes of the partial sums of launch_channel_sums().
-inline std::int64_t partial_bytes(const ChannelRows& shape, DType dtype) {
-  return num_slices(shape, channel_vector(dtype, shape.channels)) * 2 * shape.channels *
+inline std::int64_t partial_bytes(const ChannelRows& shape, DType dtype, int of_slice = 2) {
+  return num_slices(shape, channel_vector(dtype, shape.channels)) * of_slice * shape.channels *
          std::int64_t(sizeof(float));
 }
 
-/// Sums by slice into `partial`; returns the number of slices.
+/// Sums by slice, in `partial`.
 template <typename T, typename F>
-std::int64_t launch_channel_sums(const KernelArgs& args, const ChannelRows& shape, const F& f,
-                                 float* partial) {
+PartialSums launch_channel_sums(const KernelArgs& args, const ChannelRows& shape, const F& f,
+                                float* partial) {
   std::int64_t slices = 1;
   dispatch_channels<T>(shape.channels, [&](auto vector) {
     slices = num_slices(shape, vector());
     LaunchShape launch_shape = channel_block(shape, vector());
     launch_shape.grid.x = unsigned(slices);
     launch(args, launch_shape, channel_sums_kernel<vector(), F>, f, partial, shape.rows,
-           shape.channels, ceil_div(shape.rows, slices));
+           shape.channels);
   });
-  return slices;
+  return {partial, slices, sums_of<F>()};
 }
 
 template <typename Finish>
-void launch_finish_sums(const KernelArgs& args, const float* partial, std::int64_t slices,
-                        std::int64_t channels, const Finish& finish) {
+void launch_finish_sums(const KernelArgs& args, const PartialSums& sums, std::int64_t channels,
+                        const Finish& finish, int second = 1) {
   LaunchShape shape;
   shape.block = dim3(kFinishAcross, kFinishDown);
   shape.grid.x = unsigned(ceil_div<std::int64_t>(channels, kFinishAcross));
-  launch(args, shape, finish_sums_kernel<Finish>, partial, slices, channels, finish);
+  launch(args, shape, finish_sums_kernel<Finish>, sums, second, channels, finish);
 }
 
 }  // namespace tr::cuda

@@ -23,7 +23,8 @@ struct ChannelRows {
 };
 
 constexpr int kRowThreads = 256;            // of a block, at most
-constexpr std::int64_t kMostSlices = 1056;  // enough blocks for a large device; a constant, since
+constexpr std::int64_t kMostSlices = 264;   // blocks of which a large device holds two on each
+                                            // multiprocessor: all run at once; a constant, since
                                             // sums are cut by it
 constexpr std::int64_t kRowsOfThread = 16;  // at least, where a slice is summed
 

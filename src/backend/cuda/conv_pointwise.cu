@@ -21,7 +21,7 @@ constexpr int kGroups = 2;           // of warps that multiply
 constexpr int kRows = 64 * kGroups;  // pixels of a tile
 constexpr int kDepth = 64;           // of a stage: lines of 128 bytes along the channels of x
 constexpr int kStages = 4;           // of x
-constexpr int kThreads = wgmma::kThreads * kGroups + 32;
+constexpr int kConsumers = wgmma::kThreads * kGroups, kThreads = kConsumers + 32;
 constexpr int kGroupWarps = wgmma::kThreads / 32;
 constexpr std::int64_t kBlocks = 132;  // a constant, since sums are cut by it
 constexpr int kLineBytes = 128;
@@ -40,22 +40,36 @@ struct Pointwise {
 using Slab = tensor_copy::SwizzledTile<__half, Along::K, 64, kDepth>;  // any 16-bit values
 
 /// The weights of kN channels from `first` on: slabs [terms / 64][channels / 64]. Lines are dealt
-/// out so that a thread's sums are those of 8 neighbouring channels (channel_of).
+/// out so that a thread's sums are those of 8 neighbouring channels (channel_of). By the warps that
+/// multiply.
 template <typename T, int kN>
 __device__ void load_weights(const T* weight, const Pointwise& p, int first, unsigned char* slabs) {
   const int chunks = p.steps * (kDepth / 8);
-  for (int i = int(threadIdx.x); i < kN * chunks; i += kThreads) {
-    const int line = i / chunks, k = i % chunks * 8;
-    const int channel = first + channel_of(line / 8, line % 8);
-    Vector<T, 8> values;
+  constexpr int kInFlight = 8;
+  for (int base = int(threadIdx.x); base < kN * chunks; base += kInFlight * kConsumers) {
+    Vector<T, 8> values[kInFlight];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) values.v[j] = from_float<T>(0);
-    if (k < p.in) values = load<8>(weight + std::int64_t(channel) * p.in + k);
-    unsigned char* slab = slabs + (k / kDepth * (kN / 64) + line / 64) * kSlabBytes;
-    const int chunk = k % kDepth / 8 ^ line % 8;  // as the copy engine exchanges them
-    store(reinterpret_cast<T*>(slab + line % 64 * kLineBytes + chunk * 16), values);
+    for (int u = 0; u < kInFlight; ++u) {
+      const int i = base + u * kConsumers, line = i / chunks, k = i % chunks * 8;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) values[u].v[j] = from_float<T>(0);
+      if (i >= kN * chunks || k >= p.in) continue;
+      const int channel = first + channel_of(line / 8, line % 8);
+      values[u] = load<8>(weight + std::int64_t(channel) * p.in + k);
+    }
+#pragma unroll
+    for (int u = 0; u < kInFlight; ++u) {
+      const int i = base + u * kConsumers, line = i / chunks, k = i % chunks * 8;
+      if (i >= kN * chunks) continue;
+      unsigned char* slab = slabs + (k / kDepth * (kN / 64) + line / 64) * kSlabBytes;
+      const int chunk = (k % kDepth / 8) ^ (line % 8);  // as the copy engine exchanges them
+      store(reinterpret_cast<T*>(slab + line % 64 * kLineBytes + chunk * 16), values[u]);
+    }
   }
 }
+
+/// A barrier of the warps that multiply.
+__device__ void meet_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory"); }
 
 /// y of kN channels of tiles of 128 pixels, and partial[slice, 0 or 1, channel].
 template <typename T, int kN>
@@ -71,8 +85,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
   if (threadIdx.x == 0) ring.init(kGroups);
-  load_weights<T, kN>(weight, p, first, weights);
-  tensor_copy::hand_over();
   __syncthreads();
   if (warp == kGroups * kGroupWarps) {
     if (lane == 0) {
@@ -91,6 +103,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
+  load_weights<T, kN>(weight, p, first, weights);
+  tensor_copy::hand_over();
+  meet_consumers();
   const int group = warp / kGroupWarps;
   ChannelSums<kN / 4, kGroups * kGroupWarps, kN> sums;
   RingPlace<kStages> place;
@@ -181,7 +196,8 @@ void launch_pointwise(const KernelArgs& args) {
     if (cut.channels == 128) return launch_typed<T, 128>(args, g, cut);
     launch_typed<T, 64>(args, g, cut);
   });
-  launch_finish_sums(args, reinterpret_cast<const float*>(args.workspace()), cut.slices,
+  launch_finish_sums(args,
+                     PartialSums{reinterpret_cast<const float*>(args.workspace()), cut.slices},
                      g.out_channels, StoreSums{args.out<float>(1), g.out_channels});
 }
 

@@ -66,9 +66,11 @@ struct Tile {
   }
 };
 
-// Forward. Warp: 16 pixels of the tile, 32 channels.
+// Forward. Warp: 16 pixels of the tile, 32 channels. Blocks are small, so that one of two on a
+// multiprocessor multiplies while the other stores.
 
-constexpr int kForwardWarps = 2 * kTilesDown, kForwardThreads = 32 * kForwardWarps;
+constexpr int kForwardOut = 32;  // channels of a block
+constexpr int kForwardWarps = kTilesDown, kForwardThreads = 32 * kForwardWarps;
 constexpr int kStages = 3;
 constexpr int kPitch = 704;  // elements of a staged row: the windows of a tile, in whole chunks
 static_assert(kPitch >= (kPixels - 1) * kStep * kIn + 8 * kChunksOfRow + 8 && kPitch % 8 == 0);
@@ -123,14 +125,14 @@ __host__ __device__ constexpr int term_of(int chunk) {
   return chunk / kChunksOfRow * kPitch + chunk % kChunksOfRow * 8;
 }
 
-/// y of 64 channels (block y) of tiles of 112 pixels (blocks x take turns).
+/// y of 32 channels (block y) of tiles of 112 pixels (blocks x take turns).
 template <typename T, bool kSums>
-__global__ void __launch_bounds__(kForwardThreads, 1)
+__global__ void __launch_bounds__(kForwardThreads, 2)
     stem_forward_kernel(const T* x, const T* weight, T* y, float* partial, StemShape s) {
   __shared__ __align__(16) T staged[kStages][kSide * kPitch];
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
-  const int first_channel = warp % 2 * 32, first_pixel = warp / 2 * 16;
+  const int first_channel = int(blockIdx.y) * kForwardOut, first_pixel = warp * 16;
 
   // All tiles have the same lead: they begin at even columns.
   const int zeros = Lead(Tile(s, 0)).zeros;
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
   for (int chunk = 0; chunk < 2 * kSteps; ++chunk) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const std::int64_t channel = blockIdx.y * kOut + first_channel + channel_of(j, g);
+      const std::int64_t channel = first_channel + channel_of(j, g);
       const T* from = weight + (channel * kSide + chunk / kChunksOfRow) * kRun;
       const int k = chunk % kChunksOfRow * 8 + 2 * t - zeros;
       const auto term = [&](int i) {
@@ -150,7 +152,7 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
     }
   }
 
-  ChannelSums<8, kTilesDown, kOut> sums;
+  ChannelSums<8, kTilesDown, kForwardOut> sums;
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
     const std::int64_t number = std::int64_t(blockIdx.x) + std::int64_t(ahead) * gridDim.x;
     if (number < s.tiles) stage_rows(x, s, number, staged[ahead]);
@@ -192,15 +194,13 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
           out.v[i] = from_float<T>(value);
           if constexpr (kSums) sums.add(i, value);
         }
-        store(y + (tile.pixel + p) * s.out_channels + blockIdx.y * kOut + first_channel + t * 8,
-              out);
+        store(y + (tile.pixel + p) * s.out_channels + first_channel + t * 8, out);
       }
     }
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
   if constexpr (kSums)
-    sums.finish(place_of_sums(partial, s.out_channels, kOut), s.out_channels, warp / 2,
-                first_channel);
+    sums.finish(place_of_sums(partial, s.out_channels, kForwardOut), s.out_channels, warp, 0);
 }
 
 // The weights' gradient. The pixels of a tile are the terms of its sums, and neighbours in them are
@@ -360,17 +360,19 @@ __global__ void __launch_bounds__(kWeightThreads, 2)
   }
 }
 
-/// Blocks that take tiles in turns, for every 64 channels.
-LaunchShape blocks_of(const StemShape& s, int threads, std::int64_t most) {
+/// Blocks that take tiles in turns, for every `channels`.
+LaunchShape blocks_of(const StemShape& s, int threads, std::int64_t most, int channels) {
   LaunchShape shape;
   shape.block.x = unsigned(threads);
   shape.grid.x = unsigned(std::min(most, s.tiles));
-  shape.grid.y = unsigned(s.out_channels / kOut);
+  shape.grid.y = unsigned(s.out_channels / channels);
   return shape;
 }
-LaunchShape forward_blocks(const StemShape& s) { return blocks_of(s, kForwardThreads, kBlocks); }
+LaunchShape forward_blocks(const StemShape& s) {
+  return blocks_of(s, kForwardThreads, kBlocks, kForwardOut);
+}
 LaunchShape weight_blocks(const StemShape& s) {
-  return blocks_of(s, kWeightThreads, kWeightBlocks);
+  return blocks_of(s, kWeightThreads, kWeightBlocks, kOut);
 }
 
 void launch_forward(const KernelArgs& args) {
@@ -386,7 +388,7 @@ void launch_forward(const KernelArgs& args) {
     }
     launch(args, shape, stem_forward_kernel<T, true>, args.in<T>(0), args.in<T>(1), args.out<T>(0),
            partial, s);
-    launch_finish_sums(args, partial, shape.grid.x, s.out_channels,
+    launch_finish_sums(args, PartialSums{partial, shape.grid.x}, s.out_channels,
                        StoreSums{args.out<float>(1), s.out_channels});
   });
 }

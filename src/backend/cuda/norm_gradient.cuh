@@ -26,14 +26,14 @@ struct NormSums {
     return source.template load<N>(at);
   }
   template <int N, typename Loaded>
-  __device__ void add(const Normalisation<N>& norm, const Loaded& in, const Place& at, float* sum,
-                      float* product) const {
+  __device__ void add(const Normalisation<N>& norm, const Loaded& in, const Place& at,
+                      float (&sums)[2][N]) const {
     Vector<T, N> out;
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float d = source.template dz<N>(norm, in, j);
-      sum[j] += d;
-      product[j] += d * (to_float(in.x.v[j]) - norm.mean.v[j]);
+      sums[0][j] += d;
+      sums[1][j] += d * (to_float(in.x.v[j]) - norm.mean.v[j]);
       if constexpr (kStore) out.v[j] = from_float<T>(d);
     }
     if constexpr (kStore) store(dz + at.i, out);
@@ -74,9 +74,9 @@ template <typename T, bool kStore, typename Source>
 void launch_norm_sums(const KernelArgs& args, const ChannelRows& shape, const Source& source, T* dz,
                       const NormalisationArrays& arrays, bool frozen) {
   const BackwardWorkspace space(args);
-  const std::int64_t slices = launch_channel_sums<T>(
+  const auto sums = launch_channel_sums<T>(
       args, shape, NormSums<T, Source, kStore>{source, dz, arrays}, space.partial);
-  launch_finish_sums(args, space.partial, slices, shape.channels,
+  launch_finish_sums(args, sums, shape.channels,
                      FinishSums{arrays.weight,
                                 arrays.rstd,
                                 args.out<float>(1),

@@ -6,6 +6,8 @@
 //   relu_backward -> bn_backward           becomes  bn_act_backward: the mask comes from x
 //   [add ->] relu_backward -> bn_backward  becomes  bn_act_backward(mask): behind a residual sum,
 //                       \-> others                  dresidual is what the others read
+//   bn_act_backward(mask) -> bn_backward   becomes  bn_join_backward, where nobody else reads
+//                                          dresidual: the residual is a norm itself
 // One pass over the feature map instead of two or three, each way; the rectifier's output is no
 // longer kept for the backward pass, and one bit an element stands for it behind a sum.
 #include <algorithm>
@@ -213,6 +215,30 @@ void try_residual_norm(LoweredGraph& graph, const KernelOracle& oracle, const Us
   graph.nodes[std::size_t(join)] = std::move(fused);
 }
 
+/// Both norms in front of a sum with a mask get their gradients together.
+void try_join_gradients(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses,
+                        int index, std::vector<bool>& gone) {
+  const LoweredNode& node = graph.nodes[std::size_t(index)];
+  if (node.op != "bn_act_backward" || !node.attrs.flag("residual")) return;
+  const TensorId d = node.outputs[3];
+  const int reader = uses.sole_reader(d);
+  if (reader < 0 || is_persistent(graph.tensor(d).role)) return;
+  const LoweredNode& other = graph.nodes[std::size_t(reader)];
+  if (other.op != "bn_backward" || other.inputs[0] != d) return;
+  LoweredNode fused = node;
+  fused.op = "bn_join_backward";
+  fused.attrs = complete_attrs(OpRegistry::instance().get(fused.op), {});
+  fused.inputs = {node.inputs[0],  node.inputs[1],  node.inputs[2],  node.inputs[4],
+                  node.inputs[5],  node.inputs[7],  other.inputs[1], other.inputs[2],
+                  other.inputs[3], other.inputs[4], node.inputs[6]};
+  if (fused.inputs.back() == kNoTensor) fused.inputs.pop_back();
+  fused.outputs = {node.outputs[0],  node.outputs[1],  node.outputs[2],
+                   other.outputs[0], other.outputs[1], other.outputs[2]};
+  if (!oracle.fuses(fused.op, fused.attrs, types_of(graph, fused.inputs))) return;
+  gone[std::size_t(reader)] = true;
+  graph.nodes[std::size_t(index)] = std::move(fused);
+}
+
 }  // namespace
 
 void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle) {
@@ -226,6 +252,11 @@ void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     try_residual_norm(graph, oracle, rebuilt, int(n));
   }
+  gone.assign(graph.nodes.size(), false);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    try_join_gradients(graph, oracle, rebuilt, int(n), gone);
+  }
+  remove_nodes(graph, gone);
 }
 
 }  // namespace tr

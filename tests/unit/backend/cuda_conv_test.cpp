@@ -165,7 +165,9 @@ TEST_F(CudaNormTest, AConvolutionLeavesItsSumsBehind) {
     const std::vector<Tensor> got = run_op("conv_statistics", {x, weight}, attrs, kGpu);
     const std::vector<Tensor> again = run_op("conv_statistics", {x, weight}, attrs, kGpu);
     EXPECT_TRUE(same_bytes(again[0], got[0], "y again"));
-    if (c.in != 32) EXPECT_TRUE(same_bytes(again[1], got[1], "sums again"));  // cuDNN's may not
+    if (c.in != 32) {  // cuDNN's may not repeat
+      EXPECT_TRUE(same_bytes(again[1], got[1], "sums again"));
+    }
     const Tensor plain = run_op("conv", {x, weight}, attrs, kGpu).front();
     EXPECT_TRUE(is_close(got[0], plain, tolerance(c.dtype, c.side * c.side * c.in, 2), "y"));
     // Each term may be the stored value or the sum before it was rounded.
@@ -283,6 +285,41 @@ TEST_F(CudaNormTest, AResidualThatIsNormalisedOnTheWay) {
   }
 }
 
+TEST_F(CudaNormTest, TheGradientsOfTwoNormsInOneSum) {
+  Attrs residual = kRelu;
+  residual.set("residual", true);
+  for (const DType dtype : {DType::FP16, DType::BF16}) {
+    for (const Shape& shape : {Shape{4, 6, 6, 64}, Shape{2, 16, 16, 1040}, Shape{16, 32, 32, 24}}) {
+      SCOPED_TRACE(shape.str() + " " + std::string(name_of(dtype)));
+      const Parts p(shape, dtype);
+      const std::vector<Tensor> other = p.run("bn_statistics", {p.residual, p.mean, p.var});
+      Attrs with_mask = kRelu;
+      with_mask.set("mask", true);
+      const Tensor mask =
+          p.run("bn_act", {p.x, p.weight, p.bias, p.mean, p.var, p.residual}, with_mask)[5];
+      for (const Tensor& more : {p.more, Tensor()}) {
+        std::vector<Tensor> in = {p.dy, p.x,        p.weight, p.bn[1],  p.bn[2],
+                                  mask, p.residual, p.bias,   other[0], other[1]};
+        if (!more.empty()) in.push_back(more);
+        const std::vector<Tensor> got = p.run("bn_join_backward", in);
+        expect_same(p.run("bn_join_backward", in), got, 6, "again");
+        const std::vector<Tensor> first =
+            p.run("bn_act_backward", {p.dy, p.x, p.weight, p.bias, p.bn[1], p.bn[2], more, mask},
+                  residual);
+        const std::vector<Tensor> second =
+            p.run("bn_backward", {first[3], p.residual, p.bias, other[0], other[1]});
+        const std::int64_t rows = shape.num_elements() / shape.back();
+        for (const std::size_t i : {0u, 1u, 2u}) {
+          // Sums in another order; dx of coefficients that differ by that much.
+          const Tolerance t = i == 0 ? tolerance(dtype, 1, 4) : tolerance(DType::FP32, rows, 9);
+          EXPECT_TRUE(is_close(got[i], first[i], t, "own " + std::to_string(i)));
+          EXPECT_TRUE(is_close(got[3 + i], second[i], t, "other " + std::to_string(i)));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CudaNormTest, PoolingWithTwoBitsAnElement) {
   const Attrs pool = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   for (const DType dtype : {DType::FP16, DType::BF16}) {
@@ -351,6 +388,50 @@ TEST_F(CudaNormTest, GivenStatisticsStandForAPassOverX) {
   EXPECT_TRUE(is_close(got[0], p.bn[0], tolerance(DType::FP16, 2, 4), "y"));
   for (const std::size_t i : {1u, 2u, 3u, 4u}) {
     EXPECT_TRUE(is_close(got[i], p.bn[i], tolerance(DType::FP32, rows, 9), std::to_string(i)));
+  }
+}
+
+TEST_F(CudaNormTest, AFirstBlockThatIsMadeAgain) {
+  struct Case {
+    Shape x;
+    std::int64_t out, stride, padding;
+  };
+  for (const DType dtype : {DType::FP16, DType::BF16}) {
+    for (const Case& c : {Case{{3, 12, 20, 3}, 64, 1, 1}, {{2, 37, 33, 3}, 128, 2, 0}}) {
+      SCOPED_TRACE(c.x.str() + " " + std::string(name_of(dtype)));
+      const Attrs attrs = {{"out_channels", c.out},
+                           {"kernel", Ints{3, 3}},
+                           {"stride", Ints{c.stride, c.stride}},
+                           {"padding", Ints{c.padding, c.padding}}};
+      const Tensor x = Tensor::uniform(c.x, -1, 2, 1, dtype);
+      const Tensor conv_weight = Tensor::uniform({c.out, 3, 3, 3}, -0.5f, 0.5f, 2, dtype);
+      const Tensor weight = Tensor::uniform({c.out}, 0.5f, 1.5f, 3);
+      const Tensor bias = Tensor::uniform({c.out}, -1, 1, 4);
+      const Tensor mean = Tensor::uniform({c.out}, -1, 1, 5);
+      const Tensor var = Tensor::uniform({c.out}, 0.5f, 2, 6);
+      const std::vector<Tensor> in = {x, conv_weight, weight, bias, mean, var};
+      const std::vector<Tensor> got = run_op("conv_norm_act", in, attrs, kGpu);
+      expect_same(run_op("conv_norm_act", in, attrs, kGpu), got, 5, "again");
+      const Tensor between = run_op("conv", {x, conv_weight}, attrs, kGpu).front();
+      const std::vector<Tensor> want =
+          run_op("bn_act", {between, weight, bias, mean, var}, kRelu, kGpu);
+      const std::int64_t pixels = between.num_elements() / c.out;
+      EXPECT_TRUE(is_close(got[0], want[0], tolerance(dtype, 2, 8), "y"));
+      // The sums are those before the convolution was rounded.
+      for (const std::size_t i : {1u, 2u, 3u, 4u}) {
+        EXPECT_TRUE(is_close(got[i], want[i], tolerance(dtype, 1, 2), std::to_string(i)));
+      }
+      const Tensor dy = Tensor::uniform(between.shape(), -1, 1, 7, dtype);
+      const std::vector<Tensor> gate =
+          run_op("bn_act_backward", {dy, between, weight, bias, got[1], got[2]}, kRelu, kGpu);
+      const Tensor dweight = run_op("conv_dweight", {gate[0], x}, attrs, kGpu).front();
+      const std::vector<Tensor> back_in = {dy, x, conv_weight, weight, bias, got[1], got[2]};
+      const std::vector<Tensor> back = run_op("conv_norm_act_backward", back_in, attrs, kGpu);
+      expect_same(run_op("conv_norm_act_backward", back_in, attrs, kGpu), back, 3, "again");
+      EXPECT_TRUE(is_close(back[0], dweight, tolerance(dtype, pixels), "gradient of the windows"));
+      EXPECT_TRUE(is_close(back[1], gate[1], tolerance(DType::FP32, pixels, 9), "dweight"));
+      EXPECT_TRUE(is_close(back[2], gate[2], tolerance(DType::FP32, pixels, 3), "dbias"));
+    }
   }
 }
 

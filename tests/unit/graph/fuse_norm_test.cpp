@@ -115,7 +115,6 @@ TEST(FuseBatchNormTest, ANormOnTheShortWayIsMadeInTheSum) {
   EXPECT_EQ(count_op(graph, "bn"), 0) << graph.text();
   const LoweredNode& statistics = only(graph, "bn_statistics");
   EXPECT_EQ(count_op(graph, "conv_statistics"), 3);
-  EXPECT_EQ(count_op(graph, "bn_backward"), 1);
   for (const LoweredNode& node : graph.nodes) {
     if (node.op != "bn_act" || !node.attrs.flag("mask")) continue;
     ASSERT_EQ(node.inputs.size(), 11u);
@@ -125,6 +124,17 @@ TEST(FuseBatchNormTest, ANormOnTheShortWayIsMadeInTheSum) {
     EXPECT_NE(node.inputs[6], kNoTensor) << "its own statistics";
   }
   EXPECT_EQ(count_op(without(block, {"bn_statistics"}), "bn_act"), 3);  // one without a rectifier
+
+  // Their gradients come from one node, which makes the gradient of the sum on the way.
+  EXPECT_EQ(count_op(graph, "bn_backward"), 0);
+  const LoweredNode& join = only(graph, "bn_join_backward");
+  ASSERT_EQ(join.inputs.size(), 10u);  // there is no second gradient
+  EXPECT_EQ(join.inputs[6], statistics.inputs[0]);
+  EXPECT_EQ(join.inputs[8], statistics.outputs[0]);
+  ASSERT_EQ(join.outputs.size(), 6u);
+  const LoweredGraph apart = without(block, {"bn_join_backward"});
+  EXPECT_EQ(count_op(apart, "bn_backward"), 1) << apart.text();
+  EXPECT_EQ(count_op(apart, "bn_act_backward"), 2);
 }
 
 TEST(FuseBatchNormTest, WithoutTheMaskTheSumIsFusedForwardOnly) {
@@ -218,6 +228,51 @@ TEST(FuseNormPoolTest, TheNextFormIsTriedThenThePoolingStays) {
   const LoweredNode& pool = only(graph, "maxpool");
   EXPECT_EQ(graph.tensor(pool.outputs[1]).bytes,
             graph.tensor(pool.outputs[0]).type.shape.num_elements());
+}
+
+/// Blocks behind pictures of 3 channels.
+CompileRequest first_request(const std::vector<BluePrint>& features) {
+  std::map<std::string, TensorType> fields = kPictureFields;
+  fields["image"].shape = {16, 16, 3};
+  std::vector<BluePrint> layers = features;
+  for (const BluePrint& layer : {gap(), flatten(), fc(10, true)}) layers.push_back(layer);
+  CompileRequest request = request_for(seq(layers), fields, {variant(Mode::TRAIN, 4, fields)});
+  request.graph.low_dtype = DType::FP16;
+  request.variants[0].fields["image"].dtype = DType::FP16;
+  return request;
+}
+
+TEST(FuseFirstNormTest, TheFirstFeatureMapIsNeverKept) {
+  const LoweredGraph graph = lowered(first_request(plain_block()));
+  const LoweredNode& forward = only(graph, "conv_norm_act");
+  const LoweredNode& backward = only(graph, "conv_norm_act_backward");
+  EXPECT_EQ(count_op(graph, "bn_act") + count_op(graph, "bn_act_backward"), 0) << graph.text();
+  EXPECT_EQ(count_op(graph, "conv"), 1);  // the second
+  EXPECT_EQ(count_op(graph, "conv_dweight"), 1);
+  EXPECT_EQ(graph.tensor(forward.inputs[0]).type.shape.back(), 3);
+  EXPECT_EQ(forward.attrs.ints("padding"), (std::vector<std::int64_t>{1, 1}));
+  // Picture and weights, then what the norm has left.
+  EXPECT_EQ(backward.inputs[1], forward.inputs[0]);
+  EXPECT_EQ(backward.inputs[2], forward.inputs[1]);
+  EXPECT_EQ(backward.inputs[5], forward.outputs[1]);
+  EXPECT_EQ(backward.inputs[6], forward.outputs[2]);
+  EXPECT_EQ(graph.tensor(backward.outputs[0]).type, (TensorType{Shape{16, 3, 3, 3}, DType::FP32}));
+}
+
+TEST(FuseFirstNormTest, OnlyWhereBothFormsAreThereAndNothingElseReadsBetween) {
+  for (const char* refused : {"conv_norm_act", "conv_norm_act_backward"}) {
+    const LoweredGraph graph =
+        lowered(first_request(plain_block()), {}, FusingOracle({std::string(refused)}));
+    EXPECT_EQ(count_op(graph, "conv_norm_act"), 0) << refused;
+    EXPECT_EQ(count_op(graph, "conv_statistics"), 1) << refused;
+    EXPECT_EQ(count_op(graph, "bn_act_backward"), 1) << refused;
+  }
+  // A second reader of the convolution.
+  const LoweredGraph shared =
+      lowered(first_request({conv(16, 3, 1, 1), residual(seq(bn(), relu(), conv(16, 1))), relu()}));
+  EXPECT_EQ(count_op(shared, "conv_norm_act"), 0) << shared.text();
+  // No picture: the gradient goes on.
+  EXPECT_EQ(count_op(lowered(picture_request(plain_block())), "conv_norm_act"), 0);
 }
 
 }  // namespace

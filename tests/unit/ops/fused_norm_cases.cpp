@@ -74,6 +74,20 @@ std::vector<ShapeCase> backward_cases() {
   };
 }
 
+std::vector<ShapeCase> join_cases() {
+  const Types join = {kX, kX, kC, kC, kC, u8({48}), kX, kC, kC, kC};
+  Types more = join;
+  more.push_back(kX);
+  const Types out = {kX, kC, kC, kX, kC, kC};
+  return {
+      {"Plain", "bn_join_backward", {}, join, out, {}},
+      {"More", "bn_join_backward", {}, more, out, {}},
+      {"Mask", "bn_join_backward", {}, replaced(join, 5, u8({47})), {}, {"mask", "one bit"}},
+      {"Other", "bn_join_backward", {}, replaced(join, 6, kHalf), {}, {"other_x", "that of x"}},
+      {"Mean", "bn_join_backward", {}, replaced(join, 8, f32({7})), {}, {"other_mean"}},
+  };
+}
+
 std::vector<ShapeCase> window_cases() {
   const std::vector<std::int64_t> three = {3, 3}, two = {2, 2}, one = {1, 1};
   const Attrs pool = {{"kernel", three}, {"stride", two}, {"padding", one}};
@@ -98,11 +112,29 @@ std::vector<ShapeCase> statistics_cases() {
   };
 }
 
+std::vector<ShapeCase> first_cases() {
+  const Attrs conv = {{"out_channels", std::int64_t{5}},
+                      {"kernel", std::vector<std::int64_t>{3, 3}},
+                      {"stride", std::vector<std::int64_t>{1, 2}}};
+  const TensorType x = f16({2, 4, 7, 3}), w = f16({5, 3, 3, 3}), y = f16({2, 2, 3, 5});
+  const TensorType c = f32({5});
+  const Types forward = {x, w, c, c, c, c}, backward = {y, x, w, c, c, c, c};
+  return {
+      {"Plain", "conv_norm_act", conv, forward, {y, c, c, c, c}, {}},
+      {"Weight", "conv_norm_act", conv, replaced(forward, 1, f16({5, 3, 3, 4})), {}, {"weight"}},
+      {"Mean", "conv_norm_act", conv, replaced(forward, 4, f32({3})), {}, {"running_mean"}},
+      {"Plain", "conv_norm_act_backward", conv, backward, {f32({5, 3, 3, 3}), c, c}, {}},
+      {"Dy", "conv_norm_act_backward", conv, replaced(backward, 0, x), {}, {"dy", "that of y"}},
+      {"Rstd", "conv_norm_act_backward", conv, replaced(backward, 6, f32({3})), {}, {"rstd"}},
+  };
+}
+
 }  // namespace
 
 std::vector<ShapeCase> fused_norm_cases() {
   std::vector<ShapeCase> all = forward_cases();
-  for (const auto& more : {backward_cases(), window_cases(), statistics_cases()}) {
+  for (const auto& more :
+       {backward_cases(), join_cases(), window_cases(), statistics_cases(), first_cases()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
