@@ -220,6 +220,7 @@ bool is_allowed(const CudnnDescriptor& engine, const ConvProblem& problem) {
   for (std::int64_t i = 0; i < std::min(count, std::int64_t(notes.size())); ++i) {
     switch (notes[std::size_t(i)]) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return false;
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return false;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
         if (problem.dtype == DType::FP32) return false;
         break;

@@ -67,8 +67,8 @@ struct ConvTarget {
 };
 
 /// Engines for one problem, in the order of cuDNN's heuristics, without those that are not allowed:
-/// engines that do not repeat their bytes; for fp32 operands without the licence of TF32 those that
-/// cut them.
+/// engines that do not repeat their bytes or add partial sums in 16 bits; for fp32 operands without
+/// the licence of TF32 those that cut them.
 class ConvCandidates {
  public:
   /// @throws Unsupported  cuDNN has no engine for the graph; gives its words.
