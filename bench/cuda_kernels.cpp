@@ -82,25 +82,36 @@ std::vector<Segment> segment_table(std::int64_t count, Borders borders) {
   return segments;
 }
 
-/// An optimizer's node over `count` parameters: a good step in the first row of the tables.
-void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DType cast,
-                   Borders borders = Borders::EVEN) {
-  const std::vector<Segment> segments = segment_table(count, borders);
-  const std::int64_t columns = step_floats_columns(/*num_groups=*/1);
+/// An optimizer and how many of its places for moments are taken.
+struct OptimizerRow {
+  std::string op;
+  Attrs attrs;
+  int moments, places;
+};
+const OptimizerRow kOptimizers[] = {{"sgd", {{"momentum", 0.9}}, 1, 1},
+                                    {"adam", {}, 2, 2},
+                                    {"lion", {}, 1, 1},
+                                    {"rmsprop", {{"momentum", 0.9}}, 2, 3},
+                                    {"adagrad", {}, 1, 1},
+                                    {"lars", {{"momentum", 0.9}}, 1, 1},
+                                    {"lamb", {}, 2, 2}};
+
+/// Weights .. grad_sumsq of an optimizer.
+std::vector<TensorType> optimizer_inputs(std::int64_t count, std::size_t num_segments) {
   const TensorType range{{count}, DType::FP32}, scalar{Shape{}, DType::FP32};
-  std::vector<TensorType> in = {range,
-                                range,
-                                {{std::int64_t(segments.size() * sizeof(Segment))}, DType::UINT8},
-                                {{1, columns}, DType::FP32},
-                                {{kNumCounters}, DType::INT64},
-                                scalar,
-                                {Shape{}, DType::INT32},
-                                scalar,
-                                range};
-  if (op == "adam") in.push_back(range);
-  if (cast != DType::FP32) in.push_back({{count}, cast});
-  Node node(op, op == "sgd" ? Attrs{{"momentum", 0.9}} : Attrs{}, in, bench.stream);
-  std::vector<float> row(std::size_t(columns), 0.0f);
+  return {range,
+          range,
+          {{std::int64_t(num_segments * sizeof(Segment))}, DType::UINT8},
+          {{1, step_floats_columns(/*num_groups=*/1)}, DType::FP32},
+          {{kNumCounters}, DType::INT64},
+          scalar,
+          {Shape{}, DType::INT32},
+          scalar};
+}
+
+/// A good step in the first row of the tables.
+void write_step(Node& node, const std::vector<Segment>& segments) {
+  std::vector<float> row(std::size_t(step_floats_columns(/*num_groups=*/1)), 0.0f);
   row[kFloatInvWeight] = 1;
   row[std::size_t(kFloatHeader) + kGroupLr] = 1e-3f;
   row[std::size_t(kFloatHeader) + kGroupDecay] = 1e-4f;
@@ -109,6 +120,41 @@ void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DTyp
   node.write(4, std::vector<std::int64_t>(kNumCounters));
   node.write(5, std::vector<float>{1});         // loss_scale
   node.write(6, std::vector<std::int32_t>{0});  // found_inf
+}
+
+/// Milliseconds of muon on one weight [rows, columns] with an fp16 copy.
+void add_muon(Bench& bench, std::int64_t rows, std::int64_t columns) {
+  std::vector<Segment> segments(1);
+  segments[0].count = rows * columns;
+  segments[0].decay_scale = 1;
+  segments[0].rows = std::int32_t(rows);
+  std::vector<TensorType> in = optimizer_inputs(rows * columns, 1);
+  in.insert(in.end(), {in.front(), in.front(), {{rows * columns}, DType::FP16}});
+  Node node("muon", {{"matrices", std::vector<std::int64_t>{0, rows, columns}}}, in, bench.stream);
+  write_step(node, segments);
+  std::vector<double> ms;
+  for (const double s : bench.timer.samples(bench.n, [&] { node.enqueue(); })) {
+    ms.push_back(s * 1e3);
+  }
+  bench.report.add(make_row(fmt::format("muon {}x{}", rows, columns), "ms", summarize(ms)));
+}
+
+/// An optimizer's node over `count` parameters: a good step in the first row of the tables.
+void add_optimizer(Bench& bench, const OptimizerRow& optimizer, std::int64_t count, DType cast,
+                   Borders borders = Borders::EVEN) {
+  const std::string& op = optimizer.op;
+  const std::vector<Segment> segments = segment_table(count, borders);
+  std::vector<TensorType> in = optimizer_inputs(count, segments.size());
+  const TensorType range = in.front();
+  for (int m = 0; m < optimizer.moments; ++m) in.push_back(range);
+  std::vector<std::size_t> absent;
+  for (int m = optimizer.moments; m < optimizer.places; ++m) {
+    absent.push_back(in.size());
+    in.push_back({});
+  }
+  if (cast != DType::FP32) in.push_back({{count}, cast});
+  Node node(op, optimizer.attrs, in, bench.stream, absent);
+  write_step(node, segments);
   bench.add_range(fmt::format("{} {}{}{}", op, count, cast == DType::FP32 ? "" : " + copy",
                               borders == Borders::ODD ? ", odd segments" : ""),
                   node);
@@ -117,10 +163,12 @@ void add_optimizer(Bench& bench, const std::string& op, std::int64_t count, DTyp
 void run(Bench& bench, std::int64_t count) {
   bench.run_copy(count);
   for (const DType cast : {DType::FP32, DType::FP16}) {
-    add_optimizer(bench, "sgd", count, cast);
-    add_optimizer(bench, "adam", count, cast);
+    for (const OptimizerRow& optimizer : kOptimizers) add_optimizer(bench, optimizer, count, cast);
   }
-  add_optimizer(bench, "adam", count, DType::FP16, Borders::ODD);
+  add_optimizer(bench, kOptimizers[1], count, DType::FP16, Borders::ODD);
+  add_muon(bench, 1024, 1024);
+  add_muon(bench, 4096, 4096);
+  add_muon(bench, 4096, 16384);
   const TensorType range{{count}, DType::FP32};
   {
     Node node("finite_check", {}, {range}, bench.stream);

@@ -64,11 +64,11 @@ class Timer {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-/// One node, ready to be launched again and again. All inputs that `in` names are there.
+/// One node, ready to be launched again and again. Inputs of `absent` are missing.
 class Node {
  public:
   Node(const std::string& op, const Attrs& attrs, const std::vector<TensorType>& in,
-       cudaStream_t stream)
+       cudaStream_t stream, const std::vector<std::size_t>& absent = {})
       : def_(OpRegistry::instance().get(op)), attrs_(complete_attrs(def_, attrs)) {
     args_.attrs_ = &attrs_;
     args_.in_types_ = in;
@@ -80,6 +80,7 @@ class Node {
     }
     TR_CHECK(kernel_ != nullptr, "{}: no CUDA kernel takes it", op);
     for (const TensorType& type : in) args_.in_slots_.push_back(add(type));
+    for (const std::size_t input : absent) args_.in_slots_.at(input) = -1;
     for (const TensorType& type : args_.out_types_) args_.out_slots_.push_back(add(type));
     args_.workspace_bytes_ = kernel_->workspace_bytes ? kernel_->workspace_bytes(query) : 0;
     pointers_.push_back(allocate(args_.workspace_bytes_));

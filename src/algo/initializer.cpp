@@ -1,43 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "renaissance/algo/initializer.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
+#include <string>
+#include <vector>
 
-#include "algo/fill_param.h"
 #include "core/check.h"
-#include "core/det_math.h"
-#include "core/fnv.h"
 #include "core/format.h"
-#include "core/philox.h"
+#include "core/nearest_name.h"
 
 namespace tr {
 namespace {
 
-void check_weight_kind(const char* who, InitKind kind) {
+constexpr std::array<std::string_view, 18> kKindNames = {"none",
+                                                         "zeros",
+                                                         "constants",
+                                                         "kaiming_normal",
+                                                         "kaiming_uniform",
+                                                         "xavier_normal",
+                                                         "xavier_uniform",
+                                                         "trunc_normal",
+                                                         "fixed_normal",
+                                                         "standard",
+                                                         "zero_gamma",
+                                                         "fixed_uniform",
+                                                         "fixed_trunc_normal",
+                                                         "lecun_normal",
+                                                         "lecun_uniform",
+                                                         "orthogonal",
+                                                         "dirac",
+                                                         "sparse"};
+constexpr std::array<std::string_view, 3> kFanNames = {"fan_in", "fan_out", "fan_avg"};
+
+/// Place of `name`. @throws InvalidArgument  with the nearest one.
+template <std::size_t kCount>
+std::size_t place_of(const char* what, const std::array<std::string_view, kCount>& names,
+                     std::string_view name) {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (names[i] == name) return i;
+  }
+  throw_as<InvalidArgument>(
+      "{}", unknown_name_message(what, name, std::vector<std::string>(names.begin(), names.end())));
+}
+
+void check_kind(const char* who, InitKind kind, float param) {
   TR_CHECK(kind != InitKind::STANDARD && kind != InitKind::ZERO_GAMMA,
            "Initializer::{}: the kind is {}, which is one of bn(); expected a distribution", who,
            kind == InitKind::STANDARD ? "STANDARD" : "ZERO_GAMMA");
-}
-
-void check_param(const char* who, float param) {
   TR_CHECK(std::isfinite(param), "Initializer::{}: param is {}, expected a finite number", who,
+           param);
+  TR_CHECK(kind != init::kSparse || (param >= 0 && param <= 1),
+           "Initializer::{}: param is {}, expected 0 to 1 (part of a column that is 0)", who,
            param);
 }
 
 }  // namespace
 
+std::string_view name_of(InitKind kind) { return kKindNames.at(std::size_t(kind)); }
+InitKind init_kind_from_name(std::string_view name) {
+  return InitKind(place_of("initialisation", kKindNames, name));
+}
+std::string_view name_of(FanMode mode) { return kFanNames.at(std::size_t(mode)); }
+FanMode fan_mode_from_name(std::string_view name) {
+  return FanMode(place_of("fan mode", kFanNames, name));
+}
+
 Initializer& Initializer::conv(InitKind kind, float param) {
-  check_weight_kind("conv", kind);
-  check_param("conv", param);
+  check_kind("conv", kind, param);
   options_.conv_kind = kind;
   options_.conv_param = param;
   return *this;
 }
 
 Initializer& Initializer::fc(InitKind kind, float param) {
-  check_weight_kind("fc", kind);
-  check_param("fc", param);
+  check_kind("fc", kind, param);
   options_.fc_kind = kind;
   options_.fc_param = param;
   return *this;
@@ -68,105 +105,34 @@ Initializer& Initializer::scale(float value) {
 }
 
 Initializer& Initializer::nonlinearity(float a) {
-  check_param("nonlinearity", a);
+  TR_CHECK(std::isfinite(a), "Initializer::nonlinearity: a is {}, expected a finite number", a);
   options_.nonlinearity = a;
   return *this;
 }
 
-namespace {
-
-/// What a weight is drawn from, its constants in double until the last step.
-struct Distribution {
-  enum class Shape { CONSTANT, UNIFORM, NORMAL, TRUNCATED } shape = Shape::CONSTANT;
-  double size = 0;  // the constant, the uniform bound, or the standard deviation
-};
-
-Distribution distribution_of(InitKind kind, float param, const Initializer::Options& o,
-                             const ParamSpec& spec) {
-  using S = Distribution::Shape;
-  const double in = double(spec.fan_in), out = double(spec.fan_out), scale = double(o.scale);
-  const double fan = o.fan == FanMode::FAN_IN    ? in
-                     : o.fan == FanMode::FAN_OUT ? out
-                                                 : (in + out) / 2;
-  const double a = double(o.nonlinearity);
-  const double gain = scale * std::sqrt(2 / (1 + a * a));
-  switch (kind) {
-    case InitKind::NONE:
-    case InitKind::ZEROS: return {S::CONSTANT, 0};
-    case InitKind::CONSTANTS: return {S::CONSTANT, double(param)};
-    case InitKind::KAIMING_NORMAL: return {S::NORMAL, gain / std::sqrt(fan)};
-    case InitKind::KAIMING_UNIFORM: return {S::UNIFORM, gain * std::sqrt(3 / fan)};
-    case InitKind::XAVIER_NORMAL: return {S::NORMAL, scale * std::sqrt(2 / (in + out))};
-    case InitKind::XAVIER_UNIFORM: return {S::UNIFORM, scale * std::sqrt(6 / (in + out))};
-    case InitKind::TRUNC_NORMAL: return {S::TRUNCATED, std::sqrt(scale / fan)};
-    case InitKind::FIXED_NORMAL: return {S::NORMAL, double(param)};
-    case InitKind::STANDARD:
-    case InitKind::ZERO_GAMMA: break;
-  }
-  throw_as<InternalError>("Initializer: kind {} is not one of a weight", int(kind));
+Initializer& Initializer::layer(const std::string& prefix, InitKind kind, float param) {
+  check_kind("layer", kind, param);
+  options_.rules.push_back({prefix, kind, param, {}, {}});
+  return *this;
 }
 
-/// Four elements share a block of draws.
-void fill_uniform(float* out, std::int64_t count, DrawAddress address, float bound) {
-  for (std::int64_t i = 0; i < count; i += 4) {
-    address.b = std::uint64_t(i / 4);
-    const std::array<std::uint32_t, 4> words = address.block(0).v;
-    for (std::int64_t k = 0; k < std::min<std::int64_t>(4, count - i); ++k) {
-      out[i + k] = (2 * uniform01(words[std::size_t(k)]) - 1) * bound;
+Initializer& Initializer::from_file(const std::string& path, const std::string& prefix,
+                                    const std::string& prefix_in_file) {
+  TR_CHECK(!path.empty(), "Initializer::from_file: the path is empty, expected a safetensors file");
+  options_.rules.push_back({prefix, InitKind::NONE, 0, path, prefix_in_file});
+  return *this;
+}
+
+Initializer& Initializer::rules(const std::vector<Rule>& all) {
+  options_.rules.clear();
+  for (const Rule& rule : all) {
+    if (rule.path.empty()) {
+      layer(rule.prefix, rule.kind, rule.param);
+    } else {
+      from_file(rule.path, rule.prefix, rule.prefix_in_file);
     }
   }
-}
-
-/// Box-Muller; with `limit` > 0 numbers beyond it are drawn again. Each element has blocks of its
-/// own, a block two tries.
-float standard_normal(DrawAddress address, float limit) {
-  for (std::uint32_t index = 0;; ++index) {
-    const std::array<std::uint32_t, 4> words = address.block(index).v;
-    for (std::size_t k = 0; k < 4; k += 2) {
-      const float u = uniform01(words[k]) + 0x1p-24f;  // in (0, 1]
-      const float angle = 6.2831853071795864769f * uniform01(words[k + 1]);
-      const float z = std::sqrt(-2 * det::log(u)) * det::cos(angle);
-      if (limit <= 0 || std::abs(z) <= limit) return z;
-    }
-  }
-}
-
-void fill_normal(float* out, std::int64_t count, DrawAddress address, float std, float limit) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    address.b = std::uint64_t(i);
-    out[i] = std * standard_normal(address, limit);
-  }
-}
-
-void fill_weight(const ParamSpec& spec, const std::string& name, const Initializer::Options& o,
-                 std::uint64_t seed, Tensor& tensor) {
-  float* const out = tensor.data<float>();
-  const std::int64_t count = tensor.num_elements();
-  const bool is_fc = spec.type.shape.rank() == 2;
-  const Distribution d =
-      distribution_of(is_fc ? o.fc_kind : o.conv_kind, is_fc ? o.fc_param : o.conv_param, o, spec);
-  const DrawAddress address{seed, DrawPurpose::INIT, fnv1a64(name), 0};
-  switch (d.shape) {
-    case Distribution::Shape::CONSTANT: std::fill_n(out, count, float(d.size)); return;
-    case Distribution::Shape::UNIFORM: return fill_uniform(out, count, address, float(d.size));
-    case Distribution::Shape::NORMAL: return fill_normal(out, count, address, float(d.size), 0);
-    case Distribution::Shape::TRUNCATED: return fill_normal(out, count, address, float(d.size), 2);
-  }
-}
-
-}  // namespace
-
-void fill_param(const ParamSpec& spec, const std::string& name, const Initializer& initializer,
-                std::uint64_t seed, Tensor& out) {
-  TR_CHECK(out.type() == spec.type && spec.type.dtype == DType::FP32,
-           "{}: the tensor is {}, expected {} in fp32", name, out.type(), spec.type);
-  const Initializer::Options& options = initializer.options();
-  if (spec.kind == ParamKind::WEIGHT) {
-    fill_weight(spec, name, options, seed, out);
-    return;
-  }
-  const double value = spec.branch_end && options.zero_gamma ? 0 : spec.fill;
-  std::fill_n(out.data<float>(), out.num_elements(), float(value));
+  return *this;
 }
 
 }  // namespace tr

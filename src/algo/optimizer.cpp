@@ -15,11 +15,18 @@ namespace {
 using Kind = Optimizer::Kind;
 
 constexpr std::pair<Kind, std::string_view> kNames[] = {
-    {Kind::SGD, "sgd"}, {Kind::ADAM, "adam"}, {Kind::ADAMW, "adamw"}};
+    {Kind::SGD, "sgd"},   {Kind::ADAM, "adam"},       {Kind::ADAMW, "adamw"},
+    {Kind::LION, "lion"}, {Kind::RMSPROP, "rmsprop"}, {Kind::ADAGRAD, "adagrad"},
+    {Kind::LARS, "lars"}, {Kind::LAMB, "lamb"},       {Kind::MUON, "muon"}};
 
-void check_weight_decay(std::string_view who, double value) {
-  TR_CHECK(value >= 0 && std::isfinite(float(value)),
-           "{}: weight_decay is {}, expected at least 0, as fp32", who, value);
+void check_not_negative(std::string_view who, std::string_view name, double value) {
+  TR_CHECK(value >= 0 && std::isfinite(float(value)), "{}: {} is {}, expected at least 0, as fp32",
+           who, name, value);
+}
+
+void check_positive(std::string_view who, std::string_view name, double value) {
+  TR_CHECK(float(value) > 0 && std::isfinite(float(value)),
+           "{}: {} is {}, expected a positive number, as fp32", who, name, value);
 }
 
 /// A factor of a running mean.
@@ -27,9 +34,38 @@ void check_fraction(std::string_view who, std::string_view name, double value) {
   TR_CHECK(value >= 0 && value < 1, "{}: {} is {}, expected 0 <= {} < 1", who, name, value, name);
 }
 
-void check_eps(std::string_view who, double value) {
-  TR_CHECK(float(value) > 0 && std::isfinite(float(value)),
-           "{}: eps is {}, expected a positive number, as fp32", who, value);
+bool has_betas(Kind kind) {
+  return kind == Kind::ADAM || kind == Kind::ADAMW || kind == Kind::LION || kind == Kind::LAMB ||
+         kind == Kind::MUON;
+}
+bool has_eps(Kind kind) { return kind != Kind::SGD && kind != Kind::LION; }
+bool has_momentum(Kind kind) {
+  return kind == Kind::SGD || kind == Kind::RMSPROP || kind == Kind::LARS || kind == Kind::MUON;
+}
+bool has_nesterov(Kind kind) { return kind == Kind::SGD || kind == Kind::LARS; }
+
+double default_eps(Kind kind) {
+  if (kind == Kind::ADAGRAD) return 1e-10;
+  return kind == Kind::LAMB ? 1e-6 : 1e-8;
+}
+
+/// Each field of a resolved optimizer by itself, where its kind reads it.
+void check_fields(const Optimizer& o) {
+  const std::string_view who = name_of(o.kind);
+  check_not_negative(who, "weight_decay", o.weight_decay);
+  if (has_momentum(o.kind)) check_fraction(who, "momentum", *o.momentum);
+  if (has_betas(o.kind)) {
+    check_fraction(who, "beta1", *o.beta1);
+    check_fraction(who, "beta2", *o.beta2);
+  }
+  if (has_eps(o.kind)) check_positive(who, "eps", *o.eps);
+  if (o.kind == Kind::RMSPROP) check_fraction(who, "alpha", o.alpha);
+  if (o.kind == Kind::ADAGRAD) {
+    check_not_negative(who, "lr_decay", o.lr_decay);
+    check_not_negative(who, "initial_accumulator", o.initial_accumulator);
+  }
+  if (o.kind == Kind::MUON) check_positive(who, "adam_rate", o.adam_rate);
+  if (o.kind == Kind::LARS) check_positive(who, "trust_coefficient", o.trust_coefficient);
 }
 
 }  // namespace
@@ -50,95 +86,105 @@ Kind optimizer_kind_from_name(std::string_view name) {
   throw_as<InvalidArgument>("{}", unknown_name_message("optimizer", name, known));
 }
 
+Optimizer Optimizer::resolved() const {
+  Optimizer o = *this;
+  const bool muon = kind == Kind::MUON;
+  o.momentum = momentum.value_or(muon ? 0.95 : 0);
+  o.nesterov = nesterov.value_or(muon);
+  o.beta1 = beta1.value_or(0.9);
+  o.beta2 = beta2.value_or(kind == Kind::LION ? 0.99 : 0.999);
+  o.eps = eps.value_or(default_eps(kind));
+  return o;
+}
+
 void Optimizer::validate() const {
+  const Optimizer o = resolved();
   const std::string_view who = name_of(kind);
-  check_weight_decay(who, weight_decay);
-  if (kind == Kind::SGD) {
-    check_fraction(who, "momentum", momentum);
-    TR_CHECK(!nesterov || momentum > 0,
-             "{}: nesterov is on and momentum 0, expected a momentum above 0", who);
-  } else {
-    check_fraction(who, "beta1", beta1);
-    check_fraction(who, "beta2", beta2);
-    check_eps(who, eps);
-  }
+  check_fields(o);
+  if (!has_nesterov(kind)) return;
+  TR_CHECK(!*o.nesterov || *o.momentum > 0,
+           "{}: nesterov is on and momentum 0, expected a momentum above 0", who);
+  if (kind != Kind::LARS || !rate_in_momentum) return;
+  TR_CHECK(*o.momentum > 0,
+           "{}: rate_in_momentum is on and momentum 0, expected a momentum above 0", who);
+  TR_CHECK(!*o.nesterov, "{}: rate_in_momentum and nesterov are on, expected one of them", who);
 }
 
-SGD& SGD::momentum(double value) {
-  check_fraction("sgd", "momentum", value);
-  options_.momentum = value;
-  return *this;
+template <typename Derived>
+void OptimizerBuilder<Derived>::check_ranges() const {
+  check_fields(options_.resolved());
 }
-SGD& SGD::weight_decay(double value) {
-  check_weight_decay("sgd", value);
-  options_.weight_decay = value;
-  return *this;
-}
-SGD& SGD::nesterov(bool on) {
-  options_.nesterov = on;
-  return *this;
-}
-SGD& SGD::decoupled_weight_decay(bool on) {
-  options_.decoupled_weight_decay = on;
-  return *this;
-}
-SGD::operator Optimizer() const {
+template <typename Derived>
+OptimizerBuilder<Derived>::operator Optimizer() const {
   options_.validate();
-  return options_;
+  return options_.resolved();
 }
 
-template <typename Derived>
-AdamBuilder<Derived>::AdamBuilder(Kind kind) {
-  options_.kind = kind;
-}
-template <typename Derived>
-Derived& AdamBuilder<Derived>::beta1(double value) {
-  check_fraction(name_of(options_.kind), "beta1", value);
-  options_.beta1 = value;
-  return static_cast<Derived&>(*this);
-}
-template <typename Derived>
-Derived& AdamBuilder<Derived>::beta2(double value) {
-  check_fraction(name_of(options_.kind), "beta2", value);
-  options_.beta2 = value;
-  return static_cast<Derived&>(*this);
-}
-template <typename Derived>
-Derived& AdamBuilder<Derived>::eps(double value) {
-  check_eps(name_of(options_.kind), value);
-  options_.eps = value;
-  return static_cast<Derived&>(*this);
-}
-template <typename Derived>
-Derived& AdamBuilder<Derived>::weight_decay(double value) {
-  check_weight_decay(name_of(options_.kind), value);
-  options_.weight_decay = value;
-  return static_cast<Derived&>(*this);
-}
-template <typename Derived>
-AdamBuilder<Derived>::operator Optimizer() const {
-  options_.validate();
-  return options_;
-}
+template class OptimizerBuilder<SGD>;
+template class OptimizerBuilder<Adam>;
+template class OptimizerBuilder<AdamW>;
+template class OptimizerBuilder<Lion>;
+template class OptimizerBuilder<RMSprop>;
+template class OptimizerBuilder<Adagrad>;
+template class OptimizerBuilder<LARS>;
+template class OptimizerBuilder<LAMB>;
+template class OptimizerBuilder<Muon>;
 
-template class AdamBuilder<Adam>;
-template class AdamBuilder<AdamW>;
-
-OptimizerSpec optimizer_spec(const Optimizer& o) {
-  o.validate();
-  if (o.kind == Kind::SGD) {
-    return {"sgd",
-            {{"momentum", o.momentum},
-             {"nesterov", o.nesterov},
-             {"decoupled", o.decoupled_weight_decay}},
-            o.momentum > 0 ? 1 : 0};
+OptimizerSpec optimizer_spec(const Optimizer& optimizer) {
+  optimizer.validate();
+  const Optimizer o = optimizer.resolved();
+  const Attrs betas = {{"beta1", *o.beta1}, {"beta2", *o.beta2}};
+  OptimizerSpec spec{std::string(name_of(o.kind)), {}, 1};
+  Attrs& attrs = spec.attrs;
+  switch (o.kind) {
+    case Kind::SGD:
+      attrs = {{"momentum", *o.momentum},
+               {"nesterov", *o.nesterov},
+               {"decoupled", o.decoupled_weight_decay}};
+      spec.num_moments = *o.momentum > 0 ? 1 : 0;
+      break;
+    case Kind::ADAM:
+    case Kind::ADAMW:
+      spec.op = "adam";
+      attrs = betas;
+      attrs.set("eps", *o.eps).set("decoupled", o.kind == Kind::ADAMW);
+      spec.num_moments = 2;
+      break;
+    case Kind::LION: attrs = betas; break;
+    case Kind::RMSPROP:
+      attrs = {
+          {"alpha", o.alpha}, {"eps", *o.eps}, {"momentum", *o.momentum}, {"centered", o.centered}};
+      spec.num_moments = 1 + (o.centered ? 1 : 0) + (*o.momentum > 0 ? 1 : 0);
+      break;
+    case Kind::ADAGRAD:
+      attrs = {{"lr_decay", o.lr_decay}, {"initial", o.initial_accumulator}, {"eps", *o.eps}};
+      break;
+    case Kind::LARS:
+      attrs = {{"momentum", *o.momentum},
+               {"nesterov", *o.nesterov},
+               {"trust_coefficient", o.trust_coefficient},
+               {"eps", *o.eps},
+               {"trust_clip", o.trust_clip},
+               {"always_adapt", o.always_adapt},
+               {"rate_in_momentum", o.rate_in_momentum}};
+      spec.num_moments = *o.momentum > 0 ? 1 : 0;
+      break;
+    case Kind::LAMB:
+      attrs = betas;
+      attrs.set("eps", *o.eps).set("trust_clip", o.trust_clip).set("always_adapt", o.always_adapt);
+      spec.num_moments = 2;
+      break;
+    case Kind::MUON:
+      attrs = betas;
+      attrs.set("momentum", *o.momentum)
+          .set("nesterov", *o.nesterov)
+          .set("match_rms", o.match_rms)
+          .set("adam_eps", *o.eps)
+          .set("adam_rate", o.adam_rate);
+      spec.num_moments = 2;
+      break;
   }
-  return {"adam",
-          {{"beta1", o.beta1},
-           {"beta2", o.beta2},
-           {"eps", o.eps},
-           {"decoupled", o.kind == Kind::ADAMW}},
-          2};
+  return spec;
 }
 
 }  // namespace tr

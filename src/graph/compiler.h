@@ -33,7 +33,7 @@ struct LossSpec {
 struct OptimizerSpec {
   std::string op = "sgd";  // inputs: see src/ops/optimizer.cpp
   Attrs attrs;
-  int num_moments = 0;  // MOMENT1, MOMENT2
+  int num_moments = 0;  // of MOMENT1, MOMENT2, MOMENT3
 };
 
 /// A rule that puts parameters into a group; the first that matches wins, the default rule matches
@@ -43,6 +43,13 @@ struct ParamGroup {
   float lr_scale = 1;
   std::optional<bool> decay;  // unset: WEIGHT yes, BIAS and NORM_* no
   bool frozen = false;
+};
+
+/// The dtype in which layers compute, whatever their ops' definitions say. `layer` is a layer's name
+/// or the part of names before a dot; "" is every layer. The last rule that matches holds.
+struct PrecisionRule {
+  std::string layer;
+  bool low = false;  // amp's dtype, else fp32
 };
 
 enum class Mode : std::uint8_t { TRAIN, EVAL, PREDICT };
@@ -71,6 +78,7 @@ struct VariantKey {
 
 struct GraphOptions {
   std::optional<DType> low_dtype;  // amp: FP16 or BF16
+  std::vector<PrecisionRule> precision;
   bool loss_scaling = false;       // FP16 only
   float initial_loss_scale = 1;
   int loss_scale_growth_interval = 0;  // 0: never grows
@@ -81,6 +89,9 @@ struct GraphOptions {
   int world_size = 1;
   std::int64_t bucket_bytes = 25 << 20;
   std::vector<ParamGroup> groups;
+  /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose names
+  /// begin so. Unset: it treats none.
+  std::optional<std::vector<std::string>> matrices_except;
   int table_capacity = 1024;  // rows of step tables and results
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kRoleNames[kNumRoles] = {
     "input",      "weight",  "weight_cast",  "buffer",   "buffer_next", "gradient",
-    "grad_accum", "moment1", "moment2",      "ema",      "scalar",      "table",
+    "grad_accum", "moment1", "moment2",      "moment3", "ema",      "scalar",      "table",
     "result",     "feature", "feature_grad", "workspace"};
 
 constexpr std::string_view kGraphIdNames[kNumGraphIds] = {

@@ -23,6 +23,7 @@ enum class Role : std::uint8_t {
   GRAD_ACCUM,  // sums over micro-batches
   MOMENT1,
   MOMENT2,
+  MOMENT3,
   EMA,
   SCALAR,   // counters, loss scale, finite flag
   TABLE,    // step table, segment table
@@ -31,7 +32,7 @@ enum class Role : std::uint8_t {
   FEATURE_GRAD,
   WORKSPACE
 };
-constexpr int kNumRoles = 16;
+constexpr int kNumRoles = 17;
 constexpr bool is_persistent(Role role) { return role < Role::FEATURE; }
 std::string_view name_of(Role role);
 

@@ -36,6 +36,7 @@ struct Segment {
   float lr_scale = 1;
   float decay_scale = 0;       // 0: no weight decay
   std::int32_t frozen = 0;
+  std::int32_t rows = 0;       // above 0: a matrix that the optimizer treats as a whole
 };
 
 struct Placement {

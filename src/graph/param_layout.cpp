@@ -30,6 +30,16 @@ std::vector<int> completion_order(const ArchPlan& plan) {
   return order;
 }
 
+bool is_matrix(const Param& param, const GraphOptions& options) {
+  if (!options.matrices_except || param.spec.kind != ParamKind::WEIGHT ||
+      param.spec.type.shape.rank() != 2)
+    return false;
+  const std::vector<std::string>& except = *options.matrices_except;
+  return std::none_of(except.begin(), except.end(), [&](const std::string& prefix) {
+    return std::string_view(param.name).starts_with(prefix);
+  });
+}
+
 Segment make_segment(int param, const Param& of, std::int64_t begin, const GraphOptions& options) {
   const auto rule = std::find_if(
       options.groups.begin(), options.groups.end(),
@@ -39,6 +49,7 @@ Segment make_segment(int param, const Param& of, std::int64_t begin, const Graph
   segment.count = of.spec.type.shape.num_elements();
   segment.param = param;
   segment.group = int(rule - options.groups.begin());
+  if (is_matrix(of, options)) segment.rows = std::int32_t(of.spec.type.shape[0]);
   bool decays = of.spec.kind == ParamKind::WEIGHT;
   if (rule != options.groups.end()) {
     segment.lr_scale = rule->lr_scale;

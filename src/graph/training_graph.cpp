@@ -7,6 +7,7 @@
 #include "core/format.h"
 #include "graph/compiler.h"
 #include "graph/param_layout.h"
+#include "graph/precision_plan.h"
 #include "graph/step_tables.h"
 
 namespace tr {
@@ -22,7 +23,7 @@ class ModelGraph {
  public:
   ModelGraph(const GraphSources& sources, const GraphKind& kind)
       : sources_(sources), kind_(kind), layout_(layout_params(sources.plan, sources.options)),
-        builder_(graph_) {}
+        precision_(plan_precision(sources.plan, sources.options)), builder_(graph_) {}
 
   ComputationGraph build() {
     forward();
@@ -110,32 +111,28 @@ class ModelGraph {
 
   void forward() {
     for (const ArchInput& in : sources_.plan.inputs) {
-      values_.push_back({builder_.field(in.field), input_dtype(in)});
+      values_.push_back({builder_.field(in.field), input_dtype(in, options())});
     }
-    for (const ArchLayer& layer : sources_.plan.layers) add_layer(layer);
+    for (std::size_t i = 0; i < sources_.plan.layers.size(); ++i) {
+      add_layer(sources_.plan.layers[i], precision_[i]);
+    }
   }
 
-  /// Images arrive in the low dtype under amp; other floating fields as they are.
-  DType input_dtype(const ArchInput& in) const {
-    const bool image = in.field == "image" && is_floating(in.sample_type.dtype);
-    return image && options().low_dtype ? *options().low_dtype : in.sample_type.dtype;
-  }
-
-  void add_layer(const ArchLayer& layer) {
+  void add_layer(const ArchLayer& layer, const LayerPrecision& precision) {
     builder_.at(GraphId::FORWARD, layer.name, layer.where);
     const OpDef& def = OpRegistry::instance().get(layer.op);
     if (!training() && def.eval_identity) {
       values_.push_back(values_[std::size_t(layer.inputs.front())]);
       return;
     }
-    const DType compute = compute_dtype(def, layer);
+    const DType compute = precision.compute;
     std::vector<TensorId> inputs;
     for (const int value : layer.inputs)
       inputs.push_back(cast_to(values_[std::size_t(value)], compute));
     for (const int param : layer.params) {
       const ParamKind kind = sources_.plan.params[std::size_t(param)].spec.kind;
       const bool low =
-          def.precision == Precision::LOW && options().low_dtype && kind == ParamKind::WEIGHT;
+          def.precision == Precision::LOW && compute != DType::FP32 && kind == ParamKind::WEIGHT;
       inputs.push_back(low ? low_param_tensor(param) : param_tensor(param));
       if (training() && kind != ParamKind::BUFFER && !is_frozen(param))
         trained_.emplace_back(param, inputs.back());
@@ -150,7 +147,7 @@ class ModelGraph {
     const std::vector<TensorId> outputs =
         builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
     if (training()) retag_buffers(def, layer, outputs);
-    values_.push_back({outputs.front(), def.precision == Precision::HIGH ? DType::FP32 : compute});
+    values_.push_back({outputs.front(), precision.output});
   }
 
   /// A frozen parameter has no gradient: it counts neither in the norm nor in the finite check.
@@ -158,16 +155,6 @@ class ModelGraph {
     return std::any_of(layout_.segments.begin(), layout_.segments.end(), [&](const Segment& s) {
       return s.param == param && s.frozen != 0;
     });
-  }
-
-  /// LOW: the low dtype; else the widest floating dtype among the inputs.
-  DType compute_dtype(const OpDef& def, const ArchLayer& layer) const {
-    if (def.precision == Precision::LOW && options().low_dtype) return *options().low_dtype;
-    DType widest = values_[std::size_t(layer.inputs.front())].dtype;
-    for (const int value : layer.inputs) {
-      if (values_[std::size_t(value)].dtype == DType::FP32) widest = DType::FP32;
-    }
-    return widest;
   }
 
   void retag_buffers(const OpDef& def, const ArchLayer& layer,
@@ -267,6 +254,16 @@ class ModelGraph {
     }
   }
 
+  /// Begin, rows and columns of each weight that the optimizer treats as a matrix.
+  std::vector<std::int64_t> matrices() const {
+    std::vector<std::int64_t> numbers;
+    for (const Segment& s : layout_.segments) {
+      if (s.rows > 0 && s.frozen == 0)
+        numbers.insert(numbers.end(), {s.begin, s.rows, s.count / s.rows});
+    }
+    return numbers;
+  }
+
   void add_update() {
     builder_.at(GraphId::OPTIMIZER, "");
     const OptimizerSpec& optimizer = sources_.optimizer;
@@ -280,7 +277,7 @@ class ModelGraph {
                                     found_inf(),
                                     grad_sumsq()};
     const std::size_t moment_slots = def.inputs.size() - inputs.size() - 1;
-    const Role moments[] = {Role::MOMENT1, Role::MOMENT2};
+    const Role moments[] = {Role::MOMENT1, Role::MOMENT2, Role::MOMENT3};
     for (std::size_t i = 0; i < moment_slots; ++i) {
       inputs.push_back(int(i) < optimizer.num_moments ? builder_.range(moments[i]) : kNoTensor);
     }
@@ -289,6 +286,10 @@ class ModelGraph {
     Attrs attrs = optimizer.attrs;
     attrs.set("clip_norm", double(options().grad_clip_norm));
     attrs.set("clip_value", double(options().grad_clip_value));
+    const bool by_matrix =
+        std::any_of(def.attrs.begin(), def.attrs.end(),
+                    [](const AttrSpec& spec) { return spec.name == "matrices"; });
+    if (by_matrix) attrs.set("matrices", matrices());
     builder_.add_into(optimizer.op, inputs, {}, attrs);
     if (layout_.buffer_elements > 0) {
       builder_.add_into(
@@ -348,6 +349,7 @@ class ModelGraph {
   const GraphSources& sources_;
   const GraphKind kind_;
   const ParamLayout layout_;
+  const std::vector<LayerPrecision> precision_;  // by layer of the plan
   ComputationGraph graph_;
   GraphBuilder builder_;
   std::vector<TypedId> values_;

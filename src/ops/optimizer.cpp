@@ -5,68 +5,27 @@
 
 #include "core/check.h"
 #include "core/format.h"
-#include "ops/step_rules.h"
+#include "ops/optimizer_def.h"
 
 namespace tr {
 namespace {
 
 using ops::Types;
 
-/// Places behind the inputs that check_update_inputs() knows.
-enum Input : std::size_t { FOUND_INF = ops::kNumUpdateInputs, GRAD_SUMSQ, FIRST_MOMENT };
-
-const std::vector<std::string> kCommonInputs = {"weights",     "gradients", "segments",
-                                                "step_floats", "counters",  "loss_scale",
-                                                "found_inf",   "grad_sumsq"};
-
-void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moments) {
-  ops::check_update_inputs(attrs, in);
-  ops::check_scalar("found_inf", in[FOUND_INF], DType::INT32);
-  ops::check_scalar("grad_sumsq", in[GRAD_SUMSQ], DType::FP32);
-  ops::check_weight_cast(in, FIRST_MOMENT + num_moments);
-}
-
 std::vector<TensorType> infer_sgd(const Attrs& attrs, Types in) {
-  check_optimizer_inputs(attrs, in, 1);
-  ops::check_sgd(attrs, in, FIRST_MOMENT);
+  ops::check_optimizer_inputs(attrs, in, 1);
+  ops::check_sgd(attrs, in, ops::kFirstMoment);
   return {};
 }
 
 std::vector<TensorType> infer_adam(const Attrs& attrs, Types in) {
-  check_optimizer_inputs(attrs, in, 2);
-  ops::check_adam(attrs, in, FIRST_MOMENT);
+  ops::check_optimizer_inputs(attrs, in, 2);
+  ops::check_adam(attrs, in, ops::kFirstMoment);
   return {};
 }
 
-/// `flops` an element of the weights; every range is read, and those in state_writes written too.
-ops::CostRule range_cost(int flops, std::vector<std::size_t> written) {
-  return [=](const Attrs&, Types in, Types out) {
-    std::int64_t bytes = ops::bytes_moved(in, out);
-    for (const std::size_t i : written) bytes += ops::given(in, i) ? bytes_of(in[i]) : 0;
-    return Cost{flops * in[0].shape.num_elements(), bytes};
-  };
-}
-
-OpDef optimizer(const char* name, int num_moments, int flops) {
-  OpDef def;
-  def.name = name;
-  def.inputs = kCommonInputs;
-  def.state_writes = {ops::kWeights};
-  std::vector<std::size_t> written = {ops::kWeights};
-  for (int i = 0; i <= num_moments; ++i) {
-    def.inputs.push_back(i < num_moments ? fmt::format("moment{}", i + 1) : "weight_cast");
-    def.state_writes.push_back(int(FIRST_MOMENT) + i);
-    written.push_back(FIRST_MOMENT + std::size_t(i));
-  }
-  def.attrs = {{"clip_norm", 0.0, false, "largest global norm of the gradient; 0: off"},
-               {"clip_value", 0.0, false, "largest absolute value of its elements; 0: off"}};
-  def.cost = range_cost(flops, written);
-  def.precision = Precision::HIGH;
-  return def;
-}
-
 OpDef sgd_def() {
-  OpDef def = optimizer("sgd", 1, 6);
+  OpDef def = ops::optimizer_def("sgd", 1, 6);
   def.num_optional_inputs = 2;
   def.attrs.push_back({"momentum", 0.0, false, "0: no moment1"});
   def.attrs.push_back({"nesterov", false, false, ""});
@@ -78,8 +37,7 @@ OpDef sgd_def() {
 }
 
 OpDef adam_def() {
-  OpDef def = optimizer("adam", 2, 14);
-  def.num_optional_inputs = 1;
+  OpDef def = ops::optimizer_def("adam", 2, 14);
   def.attrs.push_back({"beta1", 0.9, false, ""});
   def.attrs.push_back({"beta2", 0.999, false, ""});
   def.attrs.push_back({"eps", 1e-8, false, ""});
@@ -105,7 +63,7 @@ const OpRegistration kAccumulate{
            ops::check_range("accumulated", in[1], &in[0]);
            return std::vector<TensorType>{};
          },
-     .cost = range_cost(1, {1}),
+     .cost = ops::range_cost(1, {1}),
      .state_writes = {0, 1},
      .precision = Precision::HIGH,
      .doc = "not last: accumulated = first ? g : accumulated + g. last: g = accumulated + g."}};
@@ -137,7 +95,7 @@ const OpRegistration kEma{{.name = "ema_update",
                                           "decay is {}, expected 0 < decay < 1", decay);
                                  return std::vector<TensorType>{};
                                },
-                           .cost = range_cost(3, {0}),
+                           .cost = ops::range_cost(3, {0}),
                            .state_writes = {0},
                            .precision = Precision::HIGH,
                            .doc = "e = decay e + (1 - decay) w unless found_inf. "
@@ -152,7 +110,7 @@ const OpRegistration kCommitBuffers{{.name = "commit_buffers",
                                            ops::check_scalar("found_inf", in[2], DType::INT32);
                                            return std::vector<TensorType>{};
                                          },
-                                     .cost = range_cost(0, {0}),
+                                     .cost = ops::range_cost(0, {0}),
                                      .state_writes = {0},
                                      .precision = Precision::HIGH,
                                      .doc = "buffer = buffer_next unless found_inf."}};

@@ -9,11 +9,6 @@
 namespace tr::ops {
 namespace {
 
-void check_fraction(const Attrs& attrs, const char* name) {
-  const double value = attrs.f64(name);
-  TR_CHECK(value >= 0 && value < 1, "{} is {}, expected 0 <= {} < 1", name, value, name);
-}
-
 void check_moments(Types in, std::size_t first, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (given(in, first + i)) {
@@ -23,6 +18,20 @@ void check_moments(Types in, std::size_t first, std::size_t count) {
 }
 
 }  // namespace
+
+void check_fraction(const Attrs& attrs, const char* name) {
+  const double value = attrs.f64(name);
+  TR_CHECK(value >= 0 && value < 1, "{} is {}, expected 0 <= {} < 1", name, value, name);
+}
+
+void check_num_moments(Types in, std::size_t first, std::size_t places, std::size_t wanted) {
+  check_moments(in, first, places);
+  for (std::size_t i = 0; i < places; ++i) {
+    const bool is_given = given(in, first + i);
+    TR_CHECK(is_given == (i < wanted), "moment{} is {}, expected the first {} of {} moments", i + 1,
+             is_given ? "given" : "missing", wanted, places);
+  }
+}
 
 void check_counters(const TensorType& type) {
   check_same("counters", type, {Shape{kNumCounters}, DType::INT64}, "the step's counters");

@@ -26,6 +26,11 @@ void check_range(std::string_view name, const TensorType& type, const TensorType
 /// growth_interval of the loss scale.
 void check_growth_interval(const Attrs& attrs);
 
+/// 0 <= attribute `name` < 1
+void check_fraction(const Attrs& attrs, const char* name);
+/// The first `wanted` of `places` moments, from input `first` on, are there and the others are not.
+void check_num_moments(Types in, std::size_t first, std::size_t places, std::size_t wanted);
+
 /// Places of the inputs with which every optimizer begins, fc_update too.
 enum UpdateInput : std::size_t {
   kWeights,

@@ -14,6 +14,7 @@
 #include "core/human.h"
 #include "core/log.h"
 #include "data/sampler.h"
+#include "graph/precision_plan.h"
 #include "renaissance/data/datasets.h"
 #include "task/compiled_run.h"
 #include "task/engine_tuning.h"
@@ -80,6 +81,9 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
   const TrainOptions& train = config.train;
   GraphOptions options;
   options.low_dtype = config.global.values().low_dtype;
+  for (const LayerPrecisionRule& rule : train.precision) {
+    options.precision.push_back({rule.layer, rule.dtype == LayerDType::LOW});
+  }
   options.loss_scaling = options.low_dtype == DType::FP16;
   options.initial_loss_scale = options.loss_scaling ? train.loss_scale : 1.0f;
   options.loss_scale_growth_interval = train.loss_scale_growth;
@@ -89,6 +93,8 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
   options.accumulate_steps = batches.accumulate_steps;
   options.world_size = batches.world_size;
   options.table_capacity = kTableRows;
+  if (train.optimizer.kind == Optimizer::Kind::MUON)
+    options.matrices_except = train.optimizer.not_matrices;
   for (const std::string& prefix : train.freeze) {
     options.groups.push_back({.match = prefix, .frozen = true});
   }
@@ -105,11 +111,12 @@ void check_frozen_names(const ArchPlan& arch, const std::vector<std::string>& pr
   }
 }
 
-/// Refuses the model before any file is opened: shapes, kernels, frozen names.
+/// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision.
 void check_model(const RunRequest& request, const Fields& fields, const KernelOracle& oracle) {
   const ArchPlan arch = expand(request.model, fields);
   check_kernels_exist(arch, oracle);
   check_frozen_names(arch, request.config.train.freeze);
+  plan_precision(arch, graph_options(request.config, BatchPlan{}));
 }
 
 DatasetPair open_data(const Config& config) {
@@ -202,6 +209,10 @@ void announce(const CompiledRun& run) {
   const TrainOptions& train = run.config.train;
   if (run.data.train && !run.data.val)
     log_info("validation is off: the data have no validation split");
+  if (!train.precision.empty()) {
+    log_info("precision by layer\n{}",
+             precision_text(run.compiled.arch, graph_options(run.config, run.batches)));
+  }
   const std::string notice = schedule_notice(train.scheduler, train.total_epochs);
   if (!notice.empty()) log_info("{}", notice);
 }

@@ -91,10 +91,6 @@ nlohmann::json to_json(const Config& config) {
   result["loss"] = config.train.loss.name();
   result["train_transforms"] = chain_json(config.preprocessor.values().train_transforms);
   result["val_transforms"] = chain_json(config.preprocessor.values().val_transforms);
-  const Initializer::Options& init = config.train.initializer.options();
-  result["initializer"] = {{"conv", int(init.conv_kind)},   {"fc", int(init.fc_kind)},
-                           {"fan", int(init.fan)},          {"scale", init.scale},
-                           {"zero_gamma", init.zero_gamma}, {"nonlinearity", init.nonlinearity}};
   return result;
 }
 

@@ -18,6 +18,12 @@
 
 namespace tr {
 
+/// A rule of DeepLearningTask::precision().
+struct LayerPrecisionRule {
+  std::string layer;
+  LayerDType dtype = LayerDType::FP32;
+};
+
 /// What the setters of a DeepLearningTask hold, beside the model and the data.
 struct TrainOptions {
   Loss loss = {{LossTerm{}}};
@@ -43,6 +49,7 @@ struct TrainOptions {
   std::string load_weights;
   bool load_strict = true;
   std::vector<std::string> freeze;  // name prefixes
+  std::vector<LayerPrecisionRule> precision;
   std::string log_file;
   int log_every = 0;  // steps; 0: epochs only
   bool keep_gradients = false;

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "task/config.h"
+#include "task/init_keys.h"
 #include "task/parse.h"
 
 namespace tr {
@@ -167,6 +168,26 @@ void set_workers(Config& c, Text value) {
   c.preprocessor.load_workers(0).preprocess_workers(number<int>(value));
 }
 
+void set_precision(Config& c, Text value) {
+  std::vector<LayerPrecisionRule> rules;
+  for (const std::string& part : words(value)) {
+    const std::size_t equals = part.rfind('=');
+    const std::string dtype = equals == std::string::npos ? "" : part.substr(equals + 1);
+    TR_CHECK(dtype == "fp32" || dtype == "low",
+             "\"{}\" is no rule, expected LAYER=fp32 or LAYER=low", part);
+    rules.push_back({part.substr(0, equals), dtype == "low" ? LayerDType::LOW : LayerDType::FP32});
+  }
+  c.train.precision = std::move(rules);
+}
+
+json get_precision(const Config& c) {
+  std::vector<std::string> parts;
+  for (const LayerPrecisionRule& rule : c.train.precision) {
+    parts.push_back(rule.layer + (rule.dtype == LayerDType::LOW ? "=low" : "=fp32"));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
 int num_workers(const PreprocessorSetting::Values& v) {
   return v.load_workers + v.preprocess_workers;
 }
@@ -188,6 +209,15 @@ const ConfigKey kKeys[] = {
        if (c.global.values().accumulate_auto) return "auto";
        return c.global.values().accumulate_steps;
      }},
+    {"adam_rate", "number", "muon: rate of what is no matrix over that of matrices",
+     [](Config& c, Text v) { c.train.optimizer.adam_rate = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.adam_rate; }},
+    {"alpha", "number", "rmsprop: weight of the past in the mean square",
+     [](Config& c, Text v) { c.train.optimizer.alpha = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.alpha; }},
+    {"always_adapt", "bool", "lars, lamb: parameters without weight decay too",
+     [](Config& c, Text v) { c.train.optimizer.always_adapt = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.always_adapt; }},
     {"amp", "off|fp16|bf16", "mixed precision; true is fp16", set_amp, amp_name},
     {"bad_sample_limit", "integer",
      "skip, replace: samples that may be bad; one more fails the run",
@@ -201,12 +231,15 @@ const ConfigKey kKeys[] = {
     {"base_lr", "number", "learning rate after warm-up",
      [](Config& c, Text v) { c.train.scheduler.base_lr = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.base_lr; }},
-    {"beta1", "number", "Adam, AdamW: decay of the first moment",
+    {"beta1", "number", "adam and its like, lion: weight of the past in the first moment",
      [](Config& c, Text v) { c.train.optimizer.beta1 = number<double>(v); },
-     [](const Config& c) -> json { return c.train.optimizer.beta1; }},
-    {"beta2", "number", "Adam, AdamW: decay of the second moment",
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().beta1; }},
+    {"beta2", "number", "the same of the second moment; lion: in its moment, 0.99",
      [](Config& c, Text v) { c.train.optimizer.beta2 = number<double>(v); },
-     [](const Config& c) -> json { return c.train.optimizer.beta2; }},
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().beta2; }},
+    {"centered", "bool", "rmsprop: by the variance, not the mean square",
+     [](Config& c, Text v) { c.train.optimizer.centered = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.centered; }},
     {"checkpoint.best", "text", "file for the weights of the best epoch",
      [](Config& c, Text v) { c.train.best_weights_path = v; },
      [](const Config& c) -> json { return c.train.best_weights_path; }, false},
@@ -279,9 +312,9 @@ const ConfigKey kKeys[] = {
     {"end_lr", "number", "polynomial, wsd: last learning rate",
      [](Config& c, Text v) { c.train.scheduler.end_lr = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.end_lr; }},
-    {"eps", "number", "Adam, AdamW: added to the square root",
+    {"eps", "number", "added to a divisor; adagrad: 1e-10, lamb: 1e-06",
      [](Config& c, Text v) { c.train.optimizer.eps = number<double>(v); },
-     [](const Config& c) -> json { return c.train.optimizer.eps; }},
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().eps; }},
     {"eta_min", "number", "cosine: lowest learning rate",
      [](Config& c, Text v) { c.train.scheduler.eta_min = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.eta_min; }},
@@ -303,6 +336,48 @@ const ConfigKey kKeys[] = {
     {"grad_clip_value", "number", "largest absolute value of a gradient's element; 0: off",
      [](Config& c, Text v) { c.train.grad_clip_value = at_least<float>(v, 0); },
      [](const Config& c) -> json { return double(c.train.grad_clip_value); }},
+    {"init.conv", "text", "first weights of conv: KIND or KIND:PARAM",
+     [](Config& c, Text v) {
+       const InitChoice choice = parse_init_choice(v);
+       c.train.initializer.conv(choice.kind, choice.param);
+     },
+     [](const Config& c) -> json {
+       const auto& init = c.train.initializer.options();
+       return init_choice_text(init.conv_kind, init.conv_param);
+     },
+     false},
+    {"init.fan", "fan_in|fan_out|fan_avg", "fan of the kinds that have one",
+     [](Config& c, Text v) { c.train.initializer.fan(fan_mode_from_name(v)); },
+     [](const Config& c) -> json {
+       return std::string(name_of(c.train.initializer.options().fan));
+     },
+     false},
+    {"init.fc", "text", "first weights of fc: KIND or KIND:PARAM",
+     [](Config& c, Text v) {
+       const InitChoice choice = parse_init_choice(v);
+       c.train.initializer.fc(choice.kind, choice.param);
+     },
+     [](const Config& c) -> json {
+       const auto& init = c.train.initializer.options();
+       return init_choice_text(init.fc_kind, init.fc_param);
+     },
+     false},
+    {"init.layers", "text", "PREFIX=KIND[:PARAM] or PREFIX=file:PATH[:PREFIX], comma between them",
+     [](Config& c, Text v) { c.train.initializer.rules(parse_init_rules(v)); },
+     [](const Config& c) -> json { return init_rules_text(c.train.initializer.options().rules); },
+     false},
+    {"init.scale", "number", "factor of the kinds that have a fan, and of orthogonal and sparse",
+     [](Config& c, Text v) { c.train.initializer.scale(number<float>(v)); },
+     [](const Config& c) -> json { return c.train.initializer.options().scale; }, false},
+    {"init.slope", "number", "kaiming: negative slope of the activation that follows",
+     [](Config& c, Text v) { c.train.initializer.nonlinearity(number<float>(v)); },
+     [](const Config& c) -> json { return c.train.initializer.options().nonlinearity; }, false},
+    {"init.zero_gamma", "bool", "norms that end a residual branch begin at 0",
+     [](Config& c, Text v) { c.train.initializer.zero_gamma(boolean(v)); },
+     [](const Config& c) -> json { return c.train.initializer.options().zero_gamma; }, false},
+    {"initial_accumulator", "number", "adagrad: what sums of squares begin at",
+     [](Config& c, Text v) { c.train.optimizer.initial_accumulator = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.initial_accumulator; }},
     {"keep_gradients", "bool", "GPU: gradients are written to memory, for fetch(\"0.weight.grad\")",
      [](Config& c, Text v) { c.train.keep_gradients = boolean(v); },
      [](const Config& c) -> json { return c.train.keep_gradients; }},
@@ -336,6 +411,12 @@ const ConfigKey kKeys[] = {
     {"loss_scale_growth", "integer", "fp16: good steps until the scale doubles; 0: never",
      [](Config& c, Text v) { c.train.loss_scale_growth = at_least<int>(v, 0); },
      [](const Config& c) -> json { return c.train.loss_scale_growth; }},
+    {"lr_decay", "number", "adagrad: the rate falls as 1 / (1 + steps * lr_decay)",
+     [](Config& c, Text v) { c.train.optimizer.lr_decay = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.lr_decay; }},
+    {"match_rms", "bool", "muon: steps as long as AdamW's",
+     [](Config& c, Text v) { c.train.optimizer.match_rms = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.match_rms; }},
     {"memory_budget", "integer",
      "bytes of a rank's arena: nodes of the forward pass run again until it holds; 0: none does",
      [](Config& c, Text v) { c.train.memory_budget = at_least<std::int64_t>(v, 0); },
@@ -348,22 +429,34 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json {
        return fmt::format("{}", fmt::join(c.train.scheduler.milestones, ","));
      }},
-    {"momentum", "number", "sgd",
+    {"momentum", "number", "sgd, rmsprop, lars; muon: 0.95",
      [](Config& c, Text v) { c.train.optimizer.momentum = number<double>(v); },
-     [](const Config& c) -> json { return c.train.optimizer.momentum; }},
-    {"nesterov", "bool", "sgd: needs momentum",
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().momentum; }},
+    {"nesterov", "bool", "sgd, lars: needs momentum; muon: true",
      [](Config& c, Text v) { c.train.optimizer.nesterov = boolean(v); },
-     [](const Config& c) -> json { return c.train.optimizer.nesterov; }},
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().nesterov; }},
     {"normalization", "none|mlperf|imagenet|mnist|cifar", "mean and deviation of the images",
      set_normalization, get_normalization},
-    {"optimizer", "sgd|adam|adamw", "rule that changes the weights", set_optimizer,
+    {"not_matrices", "text",
+     "muon: name prefixes, comma between them, of matrices that AdamW moves",
+     [](Config& c, Text v) { c.train.optimizer.not_matrices = words(v); },
+     [](const Config& c) -> json {
+       return fmt::format("{}", fmt::join(c.train.optimizer.not_matrices, ","));
+     }},
+    {"optimizer", "sgd|adam|adamw|lion|rmsprop|adagrad|lars|lamb|muon",
+     "rule that changes the weights", set_optimizer,
      [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.kind)); }},
     {"power", "number", "polynomial",
      [](Config& c, Text v) { c.train.scheduler.power = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.power; }},
+    {"precision", "text", "LAYER=fp32 or LAYER=low, comma between them: what layers compute in",
+     set_precision, get_precision},
     {"preprocess_workers", "integer", "threads that transform samples; 0: chosen",
      [](Config& c, Text v) { c.preprocessor.preprocess_workers(number<int>(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().preprocess_workers; }, false},
+    {"rate_in_momentum", "bool", "lars: the paper's form, m = momentum * m + lr * g",
+     [](Config& c, Text v) { c.train.optimizer.rate_in_momentum = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.rate_in_momentum; }},
     {"read_timeout", "number", "seconds that reading one file may take; 0: any time",
      [](Config& c, Text v) { c.preprocessor.read_timeout(number<double>(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().read_timeout_s; }, false},
@@ -410,6 +503,12 @@ const ConfigKey kKeys[] = {
     {"train_resolution", "integer", "side of the images in training",
      [](Config& c, Text v) { c.global.train_resolution(number<int>(v)); },
      [](const Config& c) -> json { return c.global.values().train_resolution; }},
+    {"trust_clip", "bool", "lars, lamb: no step larger than without the trust ratio",
+     [](Config& c, Text v) { c.train.optimizer.trust_clip = boolean(v); },
+     [](const Config& c) -> json { return c.train.optimizer.trust_clip; }},
+    {"trust_coefficient", "number", "lars: size of a step over that of the weights",
+     [](Config& c, Text v) { c.train.optimizer.trust_coefficient = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.trust_coefficient; }},
     {"tuning_cache", "auto|off|PATH", "where engines measured by search_seconds are kept",
      [](Config& c, Text v) { c.global.tuning_cache(std::string(v)); },
      [](const Config& c) -> json { return c.global.values().tuning_cache; }, false},

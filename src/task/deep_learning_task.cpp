@@ -172,6 +172,12 @@ DeepLearningTask& DeepLearningTask::memory_budget(std::int64_t bytes) {
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::precision(const std::string& layer, LayerDType dtype) {
+  impl_->planning("precision");
+  impl_->options.precision.push_back({layer, dtype});
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::log_file(const std::string& path, int every_steps) {
   impl_->planning("log_file");
   TR_CHECK(every_steps >= 0, "log_file: every_steps is {}, expected at least 0", every_steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "core/check.h"
 #include "core/format.h"
@@ -17,6 +18,7 @@ namespace tr {
 namespace {
 
 constexpr std::int64_t kMaxSkippedInRow = 20;  // steps, at loss scale 1
+constexpr int kNamedOverflows = 3;             // of a run
 
 std::int64_t num_not_finite(const Tensor& tensor) {
   if (!is_floating(tensor.dtype())) return 0;
@@ -27,17 +29,27 @@ std::int64_t num_not_finite(const Tensor& tensor) {
 
 /// Puts the counters of training to rows and draws of micro-batch `micro` of step `step` of the
 /// run, and back, whatever is thrown meanwhile. A device may have run further steps since.
+/// The loss scale too, where `loss_scale` is given.
 class PastStep {
  public:
-  PastStep(Executor& executor, std::int64_t step, int num_micro, int micro)
+  PastStep(Executor& executor, std::int64_t step, int num_micro, int micro,
+           std::optional<float> loss_scale)
       : executor_(executor), place_(executor.place("counters")) {
     executor_.read(place_, saved_.data(), sizeof saved_);
+    if (loss_scale) {
+      scale_place_ = executor.place("loss_scale");
+      executor_.read(*scale_place_, &saved_scale_, sizeof saved_scale_);
+      executor_.write(*scale_place_, &*loss_scale, sizeof *loss_scale);
+    }
     std::array<std::int64_t, kNumCounters> then = saved_;
     then[kCounterRow] = step * num_micro + micro;
     then[kCounterStep] = step;
     executor_.write(place_, then.data(), sizeof then);
   }
-  ~PastStep() { executor_.write(place_, saved_.data(), sizeof saved_); }
+  ~PastStep() {
+    executor_.write(place_, saved_.data(), sizeof saved_);
+    if (scale_place_) executor_.write(*scale_place_, &saved_scale_, sizeof saved_scale_);
+  }
   PastStep(const PastStep&) = delete;
   PastStep& operator=(const PastStep&) = delete;
 
@@ -45,6 +57,8 @@ class PastStep {
   Executor& executor_;
   const std::int64_t place_;
   std::array<std::int64_t, kNumCounters> saved_{};
+  std::optional<std::int64_t> scale_place_;
+  float saved_scale_ = 1;
 };
 
 /// Layers, loss and gradients of one micro-batch; what follows is of all ranks.
@@ -116,7 +130,10 @@ void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& b
     const data::Batch* batch = loader.next();
     TR_ASSERT(batch && batch->micro == micro);
     std::optional<PastStep> again;
-    if (training) again.emplace(rank.executor(), progress_.total_steps - 1, num_micro, micro);
+    if (training) {
+      again.emplace(rank.executor(), progress_.total_steps - 1, num_micro, micro,
+                    replayed_loss_scale_);
+    }
     rank.bind(*batch);
     const int variant =
         training ? run_.variants.train(micro, batch->size) : run_.variants.eval(batch->size);
@@ -161,12 +178,27 @@ std::string Trainer::find_fault(const StepPlace& place) {
 
 std::string Trainer::find_nan() { return find_fault(last_step()); }
 
+/// Says where a step that a smaller loss scale may mend left fp16's range. The first few of a run:
+/// each is fed again.
+void Trainer::name_overflow(const StepOutcome& outcome) {
+  ++num_named_overflows_;
+  const StepPlace place = last_step();
+  replayed_loss_scale_ = outcome.loss_scale;
+  const std::string where = find_fault(place);
+  replayed_loss_scale_.reset();
+  log_warning("step {} of epoch {} was skipped at loss scale {}; first not finite: {}{}",
+              place.step + 1, place.phase.epoch + 1, outcome.loss_scale,
+              where.empty() ? "nothing, when it is run again with the weights of now" : where,
+              num_named_overflows_ == kNamedOverflows ? "; further ones are counted only" : "");
+}
+
 bool Trainer::is_suspect(const StepOutcome& outcome) const {
   if (!outcome.skipped) return false;
   const bool scaled = run_.config.global.values().low_dtype == DType::FP16;
   if (!scaled) return true;
   const bool forward = !std::isfinite(outcome.totals.loss_sum);  // no matter of the loss scale
-  return forward || (outcome.loss_scale <= 1 && outcome.skipped_in_row >= kMaxSkippedInRow);
+  return forward || num_named_overflows_ < kNamedOverflows ||
+         (outcome.loss_scale <= 1 && outcome.skipped_in_row >= kMaxSkippedInRow);
 }
 
 void Trainer::judge_skipped_step(const StepOutcome& outcome) {
@@ -180,6 +212,7 @@ void Trainer::judge_skipped_step(const StepOutcome& outcome) {
     fail_not_finite(fmt::format("{} steps in a row, up to {}, were skipped at loss scale 1",
                                 outcome.skipped_in_row, at));
   }
+  if (num_named_overflows_ < kNamedOverflows) name_overflow(outcome);
 }
 
 void Trainer::fail_not_finite(const std::string& what) {

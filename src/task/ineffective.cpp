@@ -34,12 +34,25 @@ const KindKey<Schedule> kScheduleKeys[] = {
     {"t_0", {Schedule::COSINE_WARM_RESTARTS}},
     {"t_mult", {Schedule::COSINE_WARM_RESTARTS}}};
 
-const KindKey<Rule> kOptimizerKeys[] = {{"beta1", {Rule::ADAM, Rule::ADAMW}},
-                                        {"beta2", {Rule::ADAM, Rule::ADAMW}},
-                                        {"decoupled_weight_decay", {Rule::SGD}},
-                                        {"eps", {Rule::ADAM, Rule::ADAMW}},
-                                        {"momentum", {Rule::SGD}},
-                                        {"nesterov", {Rule::SGD}}};
+const KindKey<Rule> kOptimizerKeys[] = {
+    {"adam_rate", {Rule::MUON}},
+    {"alpha", {Rule::RMSPROP}},
+    {"always_adapt", {Rule::LARS, Rule::LAMB}},
+    {"beta1", {Rule::ADAM, Rule::ADAMW, Rule::LION, Rule::LAMB, Rule::MUON}},
+    {"beta2", {Rule::ADAM, Rule::ADAMW, Rule::LION, Rule::LAMB, Rule::MUON}},
+    {"centered", {Rule::RMSPROP}},
+    {"decoupled_weight_decay", {Rule::SGD}},
+    {"eps",
+     {Rule::ADAM, Rule::ADAMW, Rule::RMSPROP, Rule::ADAGRAD, Rule::LARS, Rule::LAMB, Rule::MUON}},
+    {"initial_accumulator", {Rule::ADAGRAD}},
+    {"lr_decay", {Rule::ADAGRAD}},
+    {"match_rms", {Rule::MUON}},
+    {"momentum", {Rule::SGD, Rule::RMSPROP, Rule::LARS, Rule::MUON}},
+    {"nesterov", {Rule::SGD, Rule::LARS, Rule::MUON}},
+    {"not_matrices", {Rule::MUON}},
+    {"rate_in_momentum", {Rule::LARS}},
+    {"trust_clip", {Rule::LARS, Rule::LAMB}},
+    {"trust_coefficient", {Rule::LARS}}};
 
 /// A key that means something only together with another one.
 struct DependentKey {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "algo/fill_param.h"
 #include "core/check.h"
@@ -17,7 +18,8 @@ namespace tr {
 
 namespace {
 
-constexpr Role kParamRoles[] = {Role::WEIGHT, Role::EMA, Role::MOMENT1, Role::MOMENT2};
+constexpr Role kParamRoles[] = {Role::WEIGHT, Role::EMA, Role::MOMENT1, Role::MOMENT2,
+                                Role::MOMENT3};
 
 const char* suffix_of(Role role) {
   if (role == Role::EMA) return ".ema";
@@ -35,6 +37,40 @@ std::string list(const std::vector<std::string>& names) {
   std::string text = fmt::format("{}", fmt::join(shown, ", "));
   if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
   return text;
+}
+
+/// Number of elements that are not finite.
+std::int64_t count_not_finite(const Tensor& tensor) {
+  if (tensor.dtype() != DType::FP32) return 0;
+  const auto values = tensor.values<float>();
+  return std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+}
+
+/// Every rule of the initializer holds for a parameter. @throws InvalidArgument  one matches none.
+void check_rules(const Initializer& initializer, const ArchPlan& arch) {
+  for (const Initializer::Rule& rule : initializer.options().rules) {
+    const bool matches = std::any_of(
+        arch.params.begin(), arch.params.end(),
+        [&](const Param& param) { return std::string_view(param.name).starts_with(rule.prefix); });
+    if (matches) continue;
+    std::vector<std::string> names;
+    for (const Param& param : arch.params) names.push_back(param.name);
+    throw_as<InvalidArgument>("Initializer: no parameter begins with \"{}\", expected one of {}",
+                              rule.prefix, list(names));
+  }
+}
+
+/// A parameter as its rule's file has it. @throws InvalidArgument, DataError
+Tensor first_value(const Param& about, const Initializer::Rule& rule, const SafetensorsFile& file) {
+  const std::string name = rule.prefix_in_file + about.name.substr(rule.prefix.size());
+  TR_CHECK(file.contains(name), "Initializer: {} has no \"{}\", expected it for \"{}\"", rule.path,
+           name, about.name);
+  Tensor value = from_file_layout(file.at(name), about.spec);
+  if (const std::int64_t bad = count_not_finite(value)) {
+    throw_as<DataError>("{}: {} of {} elements of \"{}\" are not finite", rule.path, bad,
+                        value.num_elements(), name);
+  }
+  return value;
 }
 
 }  // namespace
@@ -109,8 +145,16 @@ void ModelState::set_param(int param, const Tensor& memory, bool average_too) {
 }
 
 void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale) {
+  check_rules(initializer, compiled_.arch);
+  std::map<std::string, SafetensorsFile> files;
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
+    const Initializer::Rule* rule = rule_of(initializer, about.name);
+    if (rule != nullptr && !rule->path.empty()) {
+      if (!files.contains(rule->path)) files.emplace(rule->path, load_safetensors(rule->path));
+      set_param(p, first_value(about, *rule, files.at(rule->path)), true);
+      continue;
+    }
     Tensor value(about.spec.type.shape, about.spec.type.dtype);
     fill_param(about.spec, about.name, initializer, seed, value);
     set_param(p, value, true);
@@ -160,17 +204,6 @@ SafetensorsFile ModelState::weights_of_checkpoint(SafetensorsFile file,
   }
   return weights;
 }
-
-namespace {
-
-/// Number of elements that are not finite.
-std::int64_t count_not_finite(const Tensor& tensor) {
-  if (tensor.dtype() != DType::FP32) return 0;
-  const auto values = tensor.values<float>();
-  return std::count_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
-}
-
-}  // namespace
 
 void ModelState::load_weights(const SafetensorsFile& given, bool strict,
                               const std::string& source) {

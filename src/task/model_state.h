@@ -19,8 +19,9 @@ class ModelState {
  public:
   ModelState(const CompileResult& compiled, Executor& executor);
 
-  /// First bytes of a run: parameters by `initializer`, buffers by their fill value, the segment
-  /// table, the loss scale.
+  /// First bytes of a run: parameters by `initializer`, buffers by their fill value or its file,
+  /// the segment table, the loss scale.
+  /// @throws InvalidArgument, DataError  a rule of the initializer does not fit the model.
   void initialise(const Initializer& initializer, std::uint64_t seed, float loss_scale);
 
   /// Parameters and buffers under their names, in files' layout.

@@ -131,7 +131,7 @@ void Rank::for_pieces(std::int64_t first, std::int64_t count, F&& f) const {
 }
 
 void Rank::fill_rows(std::int64_t epoch) {
-  const Optimizer& optimizer = run_.config.train.optimizer;
+  const Optimizer optimizer = run_.config.train.optimizer.resolved();
   floats_.assign(planned_.size() * columns_, 0.0f);
   ints_.assign(planned_.size() * kStepInts, 0);
   for (std::size_t i = 0; i < planned_.size(); ++i) {
@@ -142,7 +142,7 @@ void Rank::fill_rows(std::int64_t epoch) {
     for (std::size_t c = kFloatHeader; c < columns_; c += kGroupColumns) {
       floats[c + kGroupLr] = float(rate);
       floats[c + kGroupDecay] = float(optimizer.weight_decay);
-      floats[c + kGroupMomentum] = float(optimizer.momentum);
+      floats[c + kGroupMomentum] = float(*optimizer.momentum);
     }
     std::int64_t* ints = ints_.data() + i * kStepInts;
     ints[kIntSampleOffset] = batch.share.offset;

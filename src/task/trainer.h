@@ -91,6 +91,7 @@ class Trainer {
   bool is_suspect(const StepOutcome& outcome) const;
   /// Throws unless the last step, a suspect one, is a loss scale's overflow after all.
   void judge_skipped_step(const StepOutcome& outcome);
+  void name_overflow(const StepOutcome& outcome);
   [[noreturn]] void fail_not_finite(const std::string& what);
   /// A validation whose loss is not finite: throws if a sample is at fault, else warns.
   void judge_validation(const EvalResult& result, const StepPlace& place);
@@ -98,6 +99,8 @@ class Trainer {
   CompiledRun run_;
   Spans spans_;
   std::int64_t timed_left_ = 0;  // steps
+  int num_named_overflows_ = 0;
+  std::optional<float> replayed_loss_scale_;  // of the step that replay() feeds again
   std::vector<StepTiming> timings_;
   StepBoard board_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -54,12 +54,23 @@ Session session_of(const RunOptions& options) {
   return session;
 }
 
+void set_up(DeepLearningTask& task, const GoldenTask& what, const RunOptions& options,
+            const std::string& weights_path) {
+  silence();
+  save_safetensors(weights_path, {entries(what.file, "initial."), {}});
+  task.session(session_of(options))
+      .dataset({dataset_of(what.file), nullptr})
+      .model(what.model)
+      .loss(what.loss)
+      .optimizer(what.optimizer)
+      .scheduler(schedule_of(options))
+      .total_epochs(options.epochs)
+      .load_weights(weights_path);
+}
+
 GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss& loss,
                 const Optimizer& optimizer, const RunOptions& options) {
-  silence();
   const TempFolder folder;
-  const std::string weights = folder.path("initial.safetensors");
-  save_safetensors(weights, {entries(file, "initial."), {}});
   GoldenRun run;
   std::vector<float> losses;
   Callbacks callbacks;
@@ -68,15 +79,8 @@ GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss&
     losses[std::size_t(step) - 1] = float(mean);
   };
   DeepLearningTask task;
-  task.session(session_of(options))
-      .dataset({dataset_of(file), nullptr})
-      .model(model)
-      .loss(loss)
-      .optimizer(optimizer)
-      .scheduler(schedule_of(options))
-      .total_epochs(options.epochs)
-      .load_weights(weights)
-      .callbacks(std::move(callbacks));
+  set_up(task, {file, model, loss, optimizer}, options, folder.path("initial.safetensors"));
+  task.callbacks(std::move(callbacks));
   if (options.clip_norm > 0) task.grad_clip(options.clip_norm, ClipKind::NORM);
   if (options.clip_value > 0) task.grad_clip(options.clip_value, ClipKind::VALUE);
   if (options.ema_decay > 0) task.use_ema(options.ema_decay);

@@ -42,6 +42,17 @@ std::shared_ptr<const Dataset> dataset_of(const SafetensorsFile& file);
 /// A session without shuffle for these options.
 Session session_of(const RunOptions& options);
 
+/// A task on the file's fields that begins with the weights "initial.NAME", which are written to
+/// `weights_path`. Nothing is compiled yet.
+struct GoldenTask {
+  const SafetensorsFile& file;
+  const BluePrint& model;
+  const Loss& loss;
+  const Optimizer& optimizer;
+};
+void set_up(DeepLearningTask& task, const GoldenTask& what, const RunOptions& options,
+            const std::string& weights_path);
+
 /// Trains `model` from the weights "initial.NAME" on the file's fields.
 GoldenRun train(const SafetensorsFile& file, const BluePrint& model, const Loss& loss,
                 const Optimizer& optimizer, const RunOptions& options);

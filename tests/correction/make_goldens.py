@@ -17,11 +17,22 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from generate import images, networks, ops, optimizers, trajectories, transforms  # noqa: E402
+from generate import (  # noqa: E402
+    autocast,
+    images,
+    initializers,
+    networks,
+    ops,
+    optimizers,
+    trajectories,
+    transforms,
+)
 from generate.writer import GoldenWriter  # noqa: E402
 
 PARTS = {
+    "autocast": autocast,
     "images": images,
+    "initializers": initializers,
     "networks": networks,
     "ops": ops,
     "optimizers": optimizers,

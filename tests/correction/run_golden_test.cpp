@@ -46,12 +46,14 @@ struct Row {
   Optimizer optimizer;
   double lr;
   RunOptions options = {};
-  bool normalising = false;  // Adam: small gradients give full steps
+  bool normalising = false;  // Adam and its like: small gradients give full steps
 };
 
 Optimizer momentum(double decay = 0, bool nesterov = false) {
   return SGD().momentum(0.9).weight_decay(decay).nesterov(nesterov);
 }
+
+Optimizer lars() { return LARS().momentum(0.9).trust_coefficient(0.02).weight_decay(0.01); }
 
 std::vector<Row> rows() {
   const Loss ce = CrossEntropyLoss();
@@ -76,6 +78,12 @@ std::vector<Row> rows() {
       {"two_input", two_input(), ce, momentum(), 0.05},
       {"tied", tied(), ce, adamw, 0.01, {}, true},
       {"branching", branching(), ce, adamw, 0.01, {}, true},
+      {"lion", mlp(), ce, Lion().weight_decay(0.1), 0.003, {}, true},
+      {"rmsprop", mlp(), ce, RMSprop().momentum(0.5).weight_decay(0.01), 0.002, {}, true},
+      {"adagrad", mlp(), ce, Adagrad().weight_decay(0.01), 0.05, {}, true},
+      {"lars", mlp(), ce, lars(), 0.1},
+      {"lamb", mlp(), ce, LAMB().weight_decay(0.05), 0.02, {}, true},
+      {"muon", mlp(), ce, Muon().adam_rate(0.5).weight_decay(0.1), 0.02, {}, true},
   };
 }
 
@@ -147,6 +155,10 @@ TEST(RunGoldenControl, SmallMistakesAreSeen) {
   EXPECT_FALSE(close("adamw", Adam().weight_decay(0.05), 0.01, {}, true)) << "coupled decay";
   EXPECT_FALSE(close("adam", Adam().weight_decay(0.01).eps(1e-5), 0.01, {}, true)) << "eps";
   EXPECT_FALSE(close("clip_norm", momentum(), 0.05, {.clip_norm = 0.5001f}, false)) << "limit";
+  EXPECT_FALSE(close("lion", Lion().beta2(0.999).weight_decay(0.1), 0.003, {}, true)) << "beta2";
+  const Optimizer paper =
+      LARS().momentum(0.9).trust_coefficient(0.0201).weight_decay(0.01).rate_in_momentum();
+  EXPECT_FALSE(close("lars", paper, 0.1, {}, false)) << "trust coefficient";
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 #include "core/log.h"
 #include "graph/compiler.h"
 #include "graph/plan_report.h"
+#include "graph/precision_plan.h"
+#include "task/config.h"
 #include "task/engine_tuning.h"
 #include "task/parse.h"
 #include "task/step_times.h"
@@ -27,6 +29,7 @@ struct PlanArgs {
   std::int64_t batch = 1;
   std::string batch_text, budget_text = "0", recompute_text = "0";
   std::string dtype = "fp32";
+  std::string precision;  // rules, as the key of that name
   std::string device = "cpu";
   std::int64_t budget = 0;
   std::int64_t recompute = 0;
@@ -124,6 +127,16 @@ class Engines {
   TuningTable table_;
 };
 
+std::vector<PrecisionRule> precision_rules(const PlanArgs& args) {
+  Config config;
+  set_config(config, "precision", args.precision);
+  std::vector<PrecisionRule> rules;
+  for (const LayerPrecisionRule& rule : config.train.precision) {
+    rules.push_back({rule.layer, rule.dtype == LayerDType::LOW});
+  }
+  return rules;
+}
+
 /// A training, a validation and a prediction step of `batch` samples.
 CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_t batch,
                           TuningTable& tuning, EngineSearch* search) {
@@ -137,6 +150,7 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
   request.memory.recompute_bytes = args.recompute;
+  request.graph.precision = precision_rules(args);
   for (const Mode mode : {Mode::TRAIN, Mode::EVAL, Mode::PREDICT}) {
     VariantKey key{.mode = mode, .batch = batch};
     key.name = fmt::format("{}_base", name_of(mode));
@@ -225,6 +239,13 @@ int run_plan(PlanArgs args) {
     text += engines.text();
     json["engines"] = engines.json();
   }
+  if (args.dtype != "fp32") {
+    GraphOptions options;
+    options.low_dtype = dtype_from_name(args.dtype);
+    options.precision = precision_rules(args);
+    text += "\nprecision\n" + precision_text(compiled.arch, options);
+    json["precision"] = nlohmann::json::parse(precision_json(compiled.arch, options));
+  }
   json["largest_batch"] = nullptr;
   if (args.budget > 0) {
     const std::int64_t largest = largest_batch(args.budget, [&](std::int64_t batch) {
@@ -256,6 +277,8 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--dtype", args->dtype, "fp32, fp16 or bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();
+  command->add_option("--precision", args->precision,
+                      "LAYER=fp32 or LAYER=low, comma between them; with --dtype fp16 or bf16");
   command->add_option("--device", args->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

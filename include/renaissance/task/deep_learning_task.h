@@ -97,6 +97,11 @@ class TR_API DeepLearningTask {
   /// @throws InvalidArgument  bytes < 1. OutOfMemory at compile(): the budget cannot be reached
   /// (the smallest that can is named).
   DeepLearningTask& memory_budget(std::int64_t bytes);
+  /// The layer of that name, or all whose names begin with it and a dot, or all ("") compute in fp32
+  /// or in amp's dtype, whatever their ops do by definition (docs/numerics.md). The last call that
+  /// matches a layer holds. @throws InvalidArgument  at compile(): no such layer; LOW without amp or
+  /// for a layer whose result is fp32 by definition.
+  DeepLearningTask& precision(const std::string& layer, LayerDType dtype);
   /// JSON lines: one a step every `every_steps` (0: none), one an epoch.
   DeepLearningTask& log_file(const std::string& path, int every_steps = 0);
   DeepLearningTask& callbacks(Callbacks callbacks);

@@ -15,6 +15,9 @@
 
 namespace tr {
 
+/// In what a layer computes under mixed precision, against what its op does by definition.
+enum class LayerDType : std::uint8_t { FP32, LOW };
+
 /// Where a task computes. Unset: all GPUs, else the CPU, announced.
 struct DeviceSetting {
   enum class Kind : std::uint8_t { UNSET, CPU, CUDA };

@@ -10,6 +10,7 @@
 #include "backend/cpu/float_rows.h"
 #include "backend/cpu/segment_shares.h"
 #include "backend/cpu/step_row.h"
+#include "backend/optimizer_formulas.h"
 #include "graph/memory_plan.h"
 
 namespace tr::cpu {
@@ -48,10 +49,7 @@ struct GradientScale {
 };
 
 /// Rates of one segment in the running step.
-struct SegmentRates {
-  float lr = 0;
-  float decay = 0;
-};
+using SegmentRates = formulas::Rates;
 
 /// A run of elements of one segment: pointers to its first element in each range. Missing ranges
 /// are null.
@@ -60,6 +58,7 @@ struct Run {
   const float* gradients;
   float* moment1;
   float* moment2;
+  float* moment3;
   std::int64_t count;
 };
 
@@ -74,45 +73,80 @@ inline void prepare_gradients(const GradientScale& scale, const float* gradients
   }
 }
 
-/// One pass over all elements of all segments that are not frozen: update(rates, run), with at
-/// most kRowBlock elements a run and the gradients ready to use, then the 16-bit copy. Nothing at
-/// all if the step found a gradient that is not finite.
-template <typename Update>
-void update_all(const KernelArgs& args, int num_moments, Update&& update) {
-  if (args.in<std::int32_t>(kFoundInf)[0] != 0) return;
-  const GradientScale scale(args);
-  const float* row = step_row<float>(args, kStepFloats, kCounters);
-  const std::span<const Segment> segments(
-      args.in<Segment>(kSegments), std::size_t(args.in_type(kSegments).shape[0]) / sizeof(Segment));
-  auto* weights = args.state<float>(kWeights);
-  const auto* gradients = args.in<float>(kGradients);
-  const auto moment = [&](int index) {
-    const int input = kFirstMoment + index;
-    return index < num_moments && args.has_in(input) ? args.state<float>(input) : nullptr;
-  };
-  float *moment1 = moment(0), *moment2 = moment(1);
-  const int cast = kFirstMoment + num_moments;
-  const bool narrow = args.has_in(cast);
+/// The ranges and tables of an optimizer's launch. `num_moments` places of moments stand before
+/// weight_cast.
+class UpdateRanges {
+ public:
+  UpdateRanges(const KernelArgs& args, int num_moments)
+      : args_(args),
+        scale_(args),
+        row_(step_row<float>(args, kStepFloats, kCounters)),
+        weights_(args.state<float>(kWeights)),
+        gradients_(args.in<float>(kGradients)),
+        cast_(kFirstMoment + num_moments) {
+    for (int i = 0; i < num_moments; ++i) {
+      const int input = kFirstMoment + i;
+      if (args.has_in(input)) moments_[i] = args.state<float>(input);
+    }
+  }
 
-  const auto update_run = [&](const Segment& segment, std::int64_t begin, std::int64_t end) {
-    const float* group = row + kFloatHeader + kGroupColumns * segment.group;
-    const SegmentRates rates{group[kGroupLr] * segment.lr_scale,
-                             group[kGroupDecay] * segment.decay_scale};
+  /// The step found a gradient that is not finite: nothing may change.
+  bool skips() const { return args_.in<std::int32_t>(kFoundInf)[0] != 0; }
+  std::int64_t updates() const { return args_.in<std::int64_t>(kCounters)[kCounterUpdates]; }
+  std::span<const Segment> segments() const {
+    return {args_.in<Segment>(kSegments),
+            std::size_t(args_.in_type(kSegments).shape[0]) / sizeof(Segment)};
+  }
+  const float* weights() const { return weights_; }
+  SegmentRates rates(const Segment& segment) const {
+    const float* group = row_ + kFloatHeader + kGroupColumns * segment.group;
+    return {group[kGroupLr] * segment.lr_scale, group[kGroupDecay] * segment.decay_scale};
+  }
+
+  /// f(run) for the elements [begin, end), at most kRowBlock a run and the gradients ready to use.
+  template <typename F>
+  void for_runs(std::int64_t begin, std::int64_t end, F&& f) const {
     float ready[kRowBlock];
     for (std::int64_t i = begin; i < end; i += kRowBlock) {
       const std::int64_t n = std::min(kRowBlock, end - i);
-      prepare_gradients(scale, gradients + i, ready, n);
-      update(rates, Run{weights + i, ready, moment1 ? moment1 + i : nullptr,
-                        moment2 ? moment2 + i : nullptr, n});
-      if (narrow) {
-        dispatch_float(args.in_type(cast).dtype, [&](auto tag) {
-          store_floats(weights + i, args.state<typename decltype(tag)::type>(cast) + i, n);
-        });
-      }
+      prepare_gradients(scale_, gradients_ + i, ready, n);
+      const auto moment = [&](int k) { return moments_[k] ? moments_[k] + i : nullptr; };
+      f(Run{weights_ + i, ready, moment(0), moment(1), moment(2), n});
     }
-  };
-  for_shares(args.pool(), segments, [&](const Segment& segment, const Span& share) {
-    if (segment.frozen == 0) update_run(segment, share.begin, share.end);
+  }
+
+  /// The 16-bit copy of a run, if there is one.
+  void narrow(const Run& run) const {
+    if (!args_.has_in(cast_)) return;
+    dispatch_float(args_.in_type(cast_).dtype, [&](auto tag) {
+      auto* copy = args_.state<typename decltype(tag)::type>(cast_);
+      store_floats(run.weights, copy + (run.weights - weights_), run.count);
+    });
+  }
+
+ private:
+  const KernelArgs& args_;
+  const GradientScale scale_;
+  const float* row_;
+  float* weights_;
+  const float* gradients_;
+  float* moments_[3] = {nullptr, nullptr, nullptr};
+  int cast_;
+};
+
+/// One pass over all elements of all segments that are not frozen: update(rates, run), then the
+/// 16-bit copy. Nothing at all if the step found a gradient that is not finite.
+template <typename Update>
+void update_all(const KernelArgs& args, int num_moments, Update&& update) {
+  const UpdateRanges ranges(args, num_moments);
+  if (ranges.skips()) return;
+  for_shares(args.pool(), ranges.segments(), [&](const Segment& segment, const Span& share) {
+    if (segment.frozen != 0) return;
+    const SegmentRates rates = ranges.rates(segment);
+    ranges.for_runs(share.begin, share.end, [&](const Run& run) {
+      update(rates, run);
+      ranges.narrow(run);
+    });
   });
 }
 

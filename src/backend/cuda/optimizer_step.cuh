@@ -9,6 +9,7 @@
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/scalar.cuh"
+#include "backend/optimizer_formulas.h"
 #include "graph/memory_plan.h"
 #include "graph/step_tables.h"
 
@@ -36,6 +37,7 @@ struct Ranges {
   float* moment2;
   T* weight_cast;
   std::int64_t count;
+  float* moment3 = nullptr;
 };
 
 /// Where a step's own values lie on the device, and the attributes that act on every gradient.
@@ -79,10 +81,7 @@ __device__ inline GradientScale gradient_scale(const StepInputs& step, const flo
 }
 
 /// Rates of one segment in the running step.
-struct SegmentRates {
-  float lr;
-  float decay;
-};
+using SegmentRates = formulas::Rates;
 
 /// The elements [begin, end) that one segment owns, and the optimizer's factors for them.
 template <typename Factors>
@@ -93,11 +92,8 @@ struct OwnedRun {
   Factors factors{};
 };
 
-/// The first segment that ends behind element `i`, or the gap before it as a frozen run.
-template <typename Update>
-__device__ OwnedRun<typename Update::Factors> run_at(const StepInputs& step, const float* row,
-                                                     const typename Update::Shared& shared,
-                                                     const Update& update, std::int64_t i) {
+/// The number of the first segment that ends behind element `i`; num_segments if none does.
+__device__ inline int segment_at(const StepInputs& step, std::int64_t i) {
   int low = 0, high = step.num_segments;
   while (low < high) {
     const int middle = (low + high) / 2;
@@ -108,6 +104,26 @@ __device__ OwnedRun<typename Update::Factors> run_at(const StepInputs& step, con
       high = middle;
     }
   }
+  return low;
+}
+
+/// The running step's row of step_floats.
+__device__ inline const float* step_row(const StepInputs& step) {
+  return step.step_floats + step.counters[kCounterRow] % step.capacity * step.columns;
+}
+
+__device__ inline SegmentRates rates_of(const Segment& s, const float* row) {
+  const float* group = row + kFloatHeader + kGroupColumns * s.group;
+  return {group[kGroupLr] * s.lr_scale, group[kGroupDecay] * s.decay_scale};
+}
+
+/// The first segment that ends behind element `i`, or the gap before it as a frozen run. Factors
+/// may depend on the segment's number.
+template <typename Update>
+__device__ OwnedRun<typename Update::Factors> run_at(const StepInputs& step, const float* row,
+                                                     const typename Update::Shared& shared,
+                                                     const Update& update, std::int64_t i) {
+  const int low = segment_at(step, i);
   OwnedRun<typename Update::Factors> run;
   if (low == step.num_segments) {
     run.begin = i;
@@ -120,12 +136,15 @@ __device__ OwnedRun<typename Update::Factors> run_at(const StepInputs& step, con
     run.end = s.begin;
     return run;
   }
-  const float* group = row + kFloatHeader + kGroupColumns * s.group;
   run.begin = s.begin;
   run.end = s.begin + s.count;
   run.frozen = s.frozen != 0;
-  run.factors = update.factors(
-      shared, SegmentRates{group[kGroupLr] * s.lr_scale, group[kGroupDecay] * s.decay_scale});
+  if constexpr (requires { Update::kLeavesMatrices; }) run.frozen = run.frozen || s.rows > 0;
+  if constexpr (requires { update.factors(shared, rates_of(s, row), low); }) {
+    run.factors = update.factors(shared, rates_of(s, row), low);
+  } else {
+    run.factors = update.factors(shared, rates_of(s, row));
+  }
   return run;
 }
 

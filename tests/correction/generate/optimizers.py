@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goldens of optimizers on given gradients (10 steps), schedules, loss scale."""
+"""Goldens of optimizers on given gradients (10 or 50 steps), schedules, loss scale."""
 
 import json
 import math
 
 import torch
 
+from generate.optimizer_formulas import Lamb, Lars, Lion, MuonAndAdamW
 from generate.writer import as_float32_values, uniform
 
-STEPS = 10
+STEPS = 10  # gradients of a case
+LONG = 50  # steps of the cases that use them again and again, each time by another factor
 SHAPES = {"p0": (5, 7), "p1": (5,), "p2": (3, 129)}
+
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "sum", "square_avg", "grad_avg", "momentum_buffer")
 
 
 def _decoupled_sgd(momentum, nesterov, weight_decay):
@@ -21,7 +26,7 @@ def _decoupled_sgd(momentum, nesterov, weight_decay):
             moments[name] = momentum * moments.get(name, torch.zeros_like(grad)) + grad
             update = grad + momentum * moments[name] if nesterov else moments[name]
             params[name].mul_(1 - lr * weight_decay).sub_(lr * update)
-        return moments, {}
+        return {name: [value] for name, value in moments.items()}
 
     return step
 
@@ -39,12 +44,14 @@ def _torch_optimizer(make, params, clip_norm, clip_value):
         optimizer.param_groups[0]["lr"] = lr
         optimizer.step()
         states = {name: optimizer.state[param] for name, param in params.items()}
-        first = {name: s.get("exp_avg", s.get("momentum_buffer")) for name, s in states.items()}
-        second = {name: s.get("exp_avg_sq") for name, s in states.items()}
-        return (
-            {k: v for k, v in first.items() if v is not None},
-            {k: v for k, v in second.items() if v is not None},
-        )
+        # In the order in which the library keeps them.
+        moments = {}
+        for name, state in states.items():
+            kept = [state.get(key) for key in MOMENTS]
+            moments[name] = [value for value in kept if torch.is_tensor(value)]
+        margin = getattr(optimizer, "margin", math.inf)
+        assert margin > 1e-6, f"a sign hangs on rounding: {margin}"
+        return moments
 
     return step
 
@@ -89,47 +96,140 @@ CASES = {
 }
 
 
+def _torch(kind, facts, **options):
+    """A case of LONG steps; `facts` are the attributes of the op beside the options it shares."""
+    named = {key: value for key, value in options.items() if key in SHARED}
+    return lambda params: kind(params, lr=0.1, **options), {**named, **facts}
+
+
+SHARED = ("weight_decay", "momentum", "nesterov", "eps", "alpha", "centered", "lr_decay",
+          "trust_clip", "always_adapt", "rate_in_momentum")
+RMSPROP, ADAGRAD = torch.optim.RMSprop, torch.optim.Adagrad
+LONG_CASES = {
+    "lion": _torch(Lion, {}),
+    "lion_decay": _torch(
+        Lion, {"beta1": 0.8, "beta2": 0.95}, betas=(0.8, 0.95), weight_decay=0.3
+    ),
+    "lion_clip_norm": _torch(Lion, {"clip_norm": 3.0}, weight_decay=0.1),
+    "rmsprop": _torch(RMSPROP, {}),
+    "rmsprop_momentum_decay": _torch(RMSPROP, {}, alpha=0.9, momentum=0.8, weight_decay=0.02),
+    "rmsprop_centered": _torch(RMSPROP, {}, alpha=0.9, eps=1e-3, centered=True),
+    "rmsprop_centered_momentum": _torch(
+        RMSPROP, {"clip_value": 0.3}, alpha=0.9, eps=1e-3, centered=True, momentum=0.7
+    ),
+    "adagrad": _torch(ADAGRAD, {}),
+    "adagrad_decay": _torch(
+        ADAGRAD,
+        {"initial": 0.1, "clip_norm": 3.0},
+        lr_decay=0.05,
+        weight_decay=0.02,
+        initial_accumulator_value=0.1,
+        eps=1e-6,
+    ),
+    "lars": _torch(Lars, {"trust_coefficient": 0.02}, weight_decay=0.02, trust_coeff=0.02),
+    "lars_momentum": _torch(
+        Lars,
+        {"trust_coefficient": 0.02},
+        momentum=0.9,
+        nesterov=True,
+        weight_decay=0.02,
+        trust_coeff=0.02,
+    ),
+    "lars_paper": _torch(
+        Lars,
+        {"trust_coefficient": 0.02, "clip_norm": 3.0},
+        momentum=0.9,
+        weight_decay=0.02,
+        trust_coeff=0.02,
+        rate_in_momentum=True,
+    ),
+    "lars_clip": _torch(
+        Lars,
+        {"trust_coefficient": 0.05},
+        momentum=0.9,
+        trust_coeff=0.05,
+        trust_clip=True,
+        always_adapt=True,
+    ),
+    "lars_no_decay": _torch(Lars, {}, momentum=0.5),
+    "lamb": _torch(Lamb, {}, weight_decay=0.05),
+    "lamb_clip": _torch(
+        Lamb,
+        {"beta1": 0.8, "beta2": 0.99, "clip_norm": 3.0},
+        betas=(0.8, 0.99),
+        trust_clip=True,
+        always_adapt=True,
+        eps=1e-4,
+    ),
+    "lamb_no_decay": _torch(Lamb, {}),
+    "muon": _torch(MuonAndAdamW, {}, weight_decay=0.1),
+    "muon_rms": _torch(
+        MuonAndAdamW,
+        {"adam_rate": 0.25, "match_rms": True, "clip_norm": 3.0, "beta1": 0.8, "beta2": 0.99},
+        adam_rate=0.25,
+        match_rms=True,
+        momentum=0.9,
+        nesterov=False,
+        adam={"betas": (0.8, 0.99)},
+    ),
+}
+
+
 def optimizers(writer, generator):
     for name, (make, facts) in CASES.items():
-        params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
-        # Sizes vary over the steps: clipping by norm is at times idle. Some gradients are 0.
-        grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
-        size = as_float32_values(
-            torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0], dtype=torch.float64)
+        _write_case(writer, generator, name, make, facts, STEPS)
+    for name, (make, facts) in LONG_CASES.items():
+        _write_case(writer, generator, name, make, facts, LONG)
+
+
+def _write_case(writer, generator, name, make, facts, steps):
+    params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
+    # Sizes vary over the steps: clipping by norm is at times idle. Some gradients are 0.
+    grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
+    size = as_float32_values(
+        torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0], dtype=torch.float64)
+    )
+    for grad in grads.values():
+        grad.mul_(size.reshape(-1, *[1] * (grad.dim() - 1)))
+        grad[:, 0] *= 0.0
+        grad.copy_(as_float32_values(grad))
+    lr = as_float32_values(
+        0.02 + 0.05 * torch.rand(steps, generator=generator, dtype=torch.float64)
+    )
+    # Powers of two and signs: the products are exact.
+    powers = [(-1.0) ** (i // 10 * (i % 3)) * 2.0 ** (i // 10 * (i % 5) % 3 - 1) for i in range(steps)]
+    factor = torch.ones(steps, dtype=torch.float64)
+    if steps > STEPS:
+        factor = torch.tensor(powers, dtype=torch.float64)
+    tensors = {"lr": lr}
+    if steps > STEPS:
+        tensors["factor"] = factor
+    for key in SHAPES:
+        tensors[f"{key}.initial"], tensors[f"{key}.grads"] = params[key].clone(), grads[key]
+    if make is None:
+        step = _decoupled_sgd(
+            facts["momentum"], facts.get("nesterov", False), facts["weight_decay"]
         )
-        for grad in grads.values():
-            grad.mul_(size.reshape(-1, *[1] * (grad.dim() - 1)))
-            grad[:, 0] *= 0.0
-            grad.copy_(as_float32_values(grad))
-        lr = as_float32_values(
-            0.02 + 0.05 * torch.rand(STEPS, generator=generator, dtype=torch.float64)
-        )
-        tensors = {"lr": lr}
+    else:
+        step = _torch_optimizer(make, params, facts.get("clip_norm"), facts.get("clip_value"))
+    norms, ema = [], {key: value.clone() for key, value in params.items()}
+    for i in range(steps):
+        now = {key: grad[i % STEPS] * factor[i] for key, grad in grads.items()}
+        norms.append(math.sqrt(sum(float((g * g).sum()) for g in now.values())))
+        moments = step(params, now, float(lr[i]))
         for key in SHAPES:
-            tensors[f"{key}.initial"], tensors[f"{key}.grads"] = params[key].clone(), grads[key]
-        if make is None:
-            step = _decoupled_sgd(
-                facts["momentum"], facts.get("nesterov", False), facts["weight_decay"]
-            )
-        else:
-            step = _torch_optimizer(make, params, facts.get("clip_norm"), facts.get("clip_value"))
-        norms, ema = [], {key: value.clone() for key, value in params.items()}
-        for i in range(STEPS):
-            now = {key: grad[i] for key, grad in grads.items()}
-            norms.append(math.sqrt(sum(float((g * g).sum()) for g in now.values())))
-            moment1, moment2 = step(params, now, float(lr[i]))
-            for key in SHAPES:
-                ema[key] = 0.9 * ema[key] + (1 - 0.9) * params[key]
-                if i in (0, STEPS - 1):
-                    tensors[f"{key}.step{i + 1}"] = params[key].clone()
-                    tensors[f"{key}.ema{i + 1}"] = ema[key].clone()
-                    for number, moment in ((1, moment1), (2, moment2)):
-                        if key in moment:
-                            tensors[f"{key}.moment{number}.step{i + 1}"] = moment[key].clone()
-        tensors["grad_norm"] = torch.tensor(norms, dtype=torch.float64)
-        writer.save(
-            f"optimizer_{name}", tensors, settings=json.dumps(facts, sort_keys=True), ema_decay=0.9
-        )
+            ema[key] = 0.9 * ema[key] + (1 - 0.9) * params[key]
+            if i not in (0, steps - 1):
+                continue
+            tensors[f"{key}.step{i + 1}"] = params[key].clone()
+            tensors[f"{key}.ema{i + 1}"] = ema[key].clone()
+            for number, moment in enumerate(moments.get(key, []), start=1):
+                kept = moment - facts.get("initial", 0.0) if name.startswith("adagrad") else moment
+                tensors[f"{key}.moment{number}.step{i + 1}"] = kept.clone()
+    tensors["grad_norm"] = torch.tensor(norms, dtype=torch.float64)
+    writer.save(
+        f"optimizer_{name}", tensors, settings=json.dumps(facts, sort_keys=True), ema_decay=0.9
+    )
 
 
 def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from generate.optimizer_formulas import Lamb, Lars, Lion, MuonAndAdamW
 from generate.writer import as_float32_values, uniform
 
 
@@ -63,6 +64,10 @@ def _sgd(**options):
     return lambda groups, lr: torch.optim.SGD(groups, lr=lr, **options)
 
 
+def _made(kind, **options):
+    return lambda groups, lr: kind(groups, lr=lr, **options)
+
+
 def _cosine(epochs, warmup, base):
     def rate(epoch):
         if epoch < warmup:
@@ -96,6 +101,12 @@ RUNS = {
     "two_input": dict(SGD, model=TwoInput, inputs=(6, 4)),
     "tied": dict(ADAMW, model=Tied),
     "branching": dict(ADAMW, model=Branching),
+    "lion": dict(make=_made(Lion), lr=0.003, decay=0.1),
+    "rmsprop": dict(make=_made(torch.optim.RMSprop, momentum=0.5), lr=0.002, decay=0.01),
+    "adagrad": dict(make=_made(torch.optim.Adagrad), lr=0.05, decay=0.01),
+    "lars": dict(make=_made(Lars, momentum=0.9, trust_coeff=0.02), lr=0.1, decay=0.01),
+    "lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05),
+    "muon": dict(make=_made(MuonAndAdamW, adam_rate=0.5), lr=0.02, decay=0.1),
 }
 
 
@@ -204,7 +215,8 @@ def _run(
         tensors.update({f"ema.{k}": v for k, v in averaged.items()})
     if clip_norm or clip_value:
         assert clipped > 10, "clipping never happened"
-    return tensors, margins[0]
+    # A sign whose argument's terms cancel to 1e-5 would hang on rounding.
+    return tensors, min(margins[0], 5 * getattr(optimizer, "margin", math.inf))
 
 
 def write(writer, generator):

@@ -159,7 +159,125 @@ TEST(InitializerTest, GoldenDraws) {
             (Bits{0xbc8319fdu, 0xbd374dd4u, 0xbc3879dau, 0xbd465029u, 0xbd78b51fu}));
 }
 
+TEST(InitializerTest, NewerKindsHaveTheirDistributions) {
+  const double fan_in = 500;
+  expect_distribution(values(kFc, Initializer().fc(init::kLecunNormal)), std::sqrt(1 / fan_in), 3);
+  expect_distribution(values(kFc, Initializer().fc(init::kLecunUniform)), std::sqrt(1 / fan_in),
+                      1.8);
+  expect_distribution(values(kFc, Initializer().fc(init::kFixedUniform, 0.3f)),
+                      0.3 / std::sqrt(3.0), 1.8);
+  const std::vector<float> cut = values(kFc, Initializer().fc(init::kFixedTruncNormal, 0.02f));
+  expect_distribution(cut, 0.87962566103423978 * 0.02, 2.36);
+  EXPECT_LE(moments_of(cut).largest, 0.04 * (1 + test::tolerance(DType::FP32).rtol));
+}
+
+/// Largest distance of the rows' (or columns') products from those of an orthonormal set.
+double distance_from_orthonormal(const std::vector<float>& x, std::int64_t rows,
+                                 std::int64_t columns) {
+  const bool wide = rows < columns;
+  const std::int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+  const auto at = [&](std::int64_t v, std::int64_t i) {
+    return double(x[std::size_t(wide ? v * columns + i : i * columns + v)]);
+  };
+  double worst = 0;
+  for (std::int64_t a = 0; a < count; ++a) {
+    for (std::int64_t b = 0; b <= a; ++b) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < length; ++i) sum += at(a, i) * at(b, i);
+      worst = std::max(worst, std::abs(sum - (a == b ? 1 : 0)));
+    }
+  }
+  return worst;
+}
+
+TEST(InitializerTest, OrthogonalIsTheQOfItsNormalMatrix) {
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 1},   {1, 7},   {5, 1},
+                                                         {40, 40}, {30, 70}, {70, 30}};
+  for (const auto& [rows, columns] : sizes) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+    ParamSpec spec = kFc;
+    spec.type.shape = Shape{rows, columns};
+    const std::vector<float> q = values(spec, Initializer().fc(init::kOrthogonal));
+    EXPECT_LT(distance_from_orthonormal(q, rows, columns), 1e-6);
+    // R = Q^T A is upper triangular with a positive diagonal: that makes Q unique.
+    const std::vector<float> a = values(spec, Initializer().fc(InitKind::FIXED_NORMAL, 1));
+    const bool wide = rows < columns;
+    const std::int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+    const auto at = [&](const std::vector<float>& x, std::int64_t v, std::int64_t i) {
+      return double(x[std::size_t(wide ? v * columns + i : i * columns + v)]);
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) {
+        double r = 0;
+        for (std::int64_t k = 0; k < length; ++k) r += at(q, i, k) * at(a, j, k);
+        if (i == j) {
+          EXPECT_GT(r, 0);
+        } else {
+          EXPECT_NEAR(r, 0, 1e-5) << i << ", " << j;
+        }
+      }
+    }
+  }
+  std::vector<float> scaled = values(kFc, Initializer().fc(init::kOrthogonal).scale(2));
+  for (float& v : scaled) v /= 2;
+  EXPECT_LT(distance_from_orthonormal(scaled, 200, 500), 1e-6);
+}
+
+TEST(InitializerTest, SparseHasSoManyZerosInEachColumn) {
+  const std::vector<float> x = values(kFc, Initializer().fc(init::kSparse, 0.333f));
+  std::vector<float> others;
+  std::vector<int> zeros_of_row(200, 0);
+  for (std::size_t column = 0; column < 500; ++column) {
+    int zeros = 0;
+    for (std::size_t row = 0; row < 200; ++row) {
+      const float v = x[row * 500 + column];
+      zeros += v == 0;
+      zeros_of_row[row] += v == 0;
+      if (v != 0) others.push_back(v);
+    }
+    EXPECT_EQ(zeros, 67);  // ceil(0.333 * 200)
+  }
+  expect_distribution(others, 0.01, 3);
+  // No row is favoured: 500 draws of 0.335 each, five standard deviations.
+  for (const int zeros : zeros_of_row) EXPECT_NEAR(zeros, 500 * 0.335, 5 * std::sqrt(500 * 0.223));
+}
+
+TEST(InitializerTest, TheLastRuleThatMatchesHolds) {
+  const Initializer init = Initializer()
+                               .layer("", InitKind::CONSTANTS, 1)
+                               .layer("head.", InitKind::CONSTANTS, 2)
+                               .layer("head.bias", InitKind::CONSTANTS, -4);
+  EXPECT_EQ(values(kFc, init, "0.weight").front(), 1);
+  EXPECT_EQ(values(kFc, init, "head.weight").front(), 2);
+  const ParamSpec bias{.name = "bias", .type = {Shape{3}}, .kind = ParamKind::BIAS};
+  EXPECT_EQ(values(bias, init, "head.bias"), std::vector<float>(3, -4));
+  EXPECT_EQ(values(bias, init, "0.bias"), std::vector<float>(3, 1));
+  const ParamSpec mean{.name = "running_mean", .type = {Shape{3}}, .kind = ParamKind::BUFFER};
+  EXPECT_EQ(values(mean, init, "1.running_mean"), std::vector<float>(3, 0)) << "no parameter";
+  EXPECT_EQ(rule_of(Initializer(), "0.weight"), nullptr);
+}
+
+TEST(InitializerTest, KindsAreNamed) {
+  for (int kind = 0; kind <= int(init::kSparse); ++kind) {
+    EXPECT_EQ(init_kind_from_name(name_of(InitKind(kind))), InitKind(kind));
+  }
+  EXPECT_EQ(init_kind_from_name("orthogonal"), init::kOrthogonal);
+  EXPECT_EQ(init_kind_from_name("lecun_normal"), init::kLecunNormal);
+  EXPECT_EQ(fan_mode_from_name("fan_out"), FanMode::FAN_OUT);
+  EXPECT_TRUE(throws<InvalidArgument>([] { init_kind_from_name("orthogonl"); }, "orthogonal"));
+}
+
 TEST(InitializerTest, RefusesInWords) {
+  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().fc(init::kSparse, 2); },
+                                      "Initializer::fc: param is 2, expected 0 to 1"));
+  const ParamSpec bias{.name = "bias", .type = {Shape{3}}, .kind = ParamKind::BIAS};
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { values(bias, Initializer().layer("0.", InitKind::XAVIER_NORMAL), "0.bias"); },
+      "0.bias: it has no fans, which xavier_normal needs"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { values(bias, Initializer().layer("0.", init::kOrthogonal), "0.bias"); },
+      "0.bias: it has shape [3], expected two axes or more for orthogonal"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().from_file(""); }, "path is empty"));
   EXPECT_TRUE(
       throws<InvalidArgument>([] { Initializer().fc(InitKind::ZERO_GAMMA); },
                               "Initializer::fc: the kind is ZERO_GAMMA, which is one of bn()"));
@@ -168,8 +286,8 @@ TEST(InitializerTest, RefusesInWords) {
                                       "expected STANDARD or ZERO_GAMMA"));
   EXPECT_TRUE(
       throws<InvalidArgument>([] { Initializer().scale(0); }, "Initializer::scale: it is 0"));
-  EXPECT_TRUE(throws<InvalidArgument>([] { Initializer().nonlinearity(NAN); },
-                                      "nonlinearity: param is nan"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Initializer().nonlinearity(NAN); }, "nonlinearity: a is nan"));
   Tensor wrong(Shape{3}, DType::FP32);
   EXPECT_TRUE(
       throws<InvalidArgument>([&] { fill_param(kFc, "0.weight", {}, 0, wrong); },

@@ -15,7 +15,7 @@ TEST(OptimizerBuilder, DefaultsArePyTorchs) {
   EXPECT_EQ(sgd.kind, Optimizer::Kind::SGD);
   EXPECT_EQ(sgd.momentum, 0);
   EXPECT_EQ(sgd.weight_decay, 0);
-  EXPECT_FALSE(sgd.nesterov || sgd.decoupled_weight_decay);
+  EXPECT_FALSE(sgd.nesterov.value() || sgd.decoupled_weight_decay);
   for (const Optimizer& adam : {Optimizer(Adam()), Optimizer(AdamW())}) {
     EXPECT_EQ(adam.beta1, 0.9);
     EXPECT_EQ(adam.beta2, 0.999);
@@ -24,10 +24,26 @@ TEST(OptimizerBuilder, DefaultsArePyTorchs) {
   }
 }
 
+TEST(OptimizerBuilder, DefaultsAreThoseOfTheirSources) {
+  const Optimizer lion = Lion(), rmsprop = RMSprop(), adagrad = Adagrad(), lars = LARS(),
+                  lamb = LAMB();
+  EXPECT_EQ(lion.beta1, 0.9);
+  EXPECT_EQ(lion.beta2, 0.99);
+  EXPECT_EQ(rmsprop.alpha, 0.99);
+  EXPECT_EQ(rmsprop.eps, 1e-8);
+  EXPECT_EQ(rmsprop.momentum, 0);
+  EXPECT_EQ(adagrad.eps, 1e-10);
+  EXPECT_EQ(adagrad.lr_decay, 0);
+  EXPECT_EQ(lars.trust_coefficient, 0.001);
+  EXPECT_EQ(lars.momentum, 0);
+  EXPECT_EQ(lamb.beta2, 0.999);
+  EXPECT_EQ(lamb.eps, 1e-6);
+}
+
 TEST(OptimizerBuilder, CallsMayStandInAnyOrder) {
   const Optimizer o = SGD().nesterov(true).weight_decay(1e-4f).momentum(0.9f);
-  EXPECT_TRUE(o.nesterov);
-  EXPECT_FLOAT_EQ(float(o.momentum), 0.9f);
+  EXPECT_TRUE(o.nesterov.value());
+  EXPECT_FLOAT_EQ(float(o.momentum.value()), 0.9f);
 }
 
 TEST(OptimizerBuilder, RefusesInWords) {
@@ -47,6 +63,17 @@ TEST(OptimizerBuilder, RefusesInWords) {
   EXPECT_TRUE(throws<InvalidArgument>([] { AdamW().beta2(-1); }, "adamw: beta2 is -1"));
   EXPECT_TRUE(throws<InvalidArgument>([] { AdamW().eps(0); },
                                       "adamw: eps is 0, expected a positive number"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Lion().beta2(1); }, "lion: beta2 is 1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { RMSprop().alpha(-1); }, "rmsprop: alpha is -1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Adagrad().lr_decay(-1); },
+                                      "adagrad: lr_decay is -1, expected at least 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { LARS().trust_coefficient(0); },
+                                      "lars: trust_coefficient is 0, expected a positive"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { (void)Optimizer(LARS().momentum(0.9).nesterov().rate_in_momentum()); },
+      "rate_in_momentum and nesterov are on, expected one of them"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { (void)Optimizer(LARS().rate_in_momentum()); },
+                                      "rate_in_momentum is on and momentum 0"));
   EXPECT_TRUE(throws<InvalidArgument>([] { optimizer_kind_from_name("adamv"); }, "adamw"));
 }
 
@@ -64,15 +91,26 @@ TEST(OptimizerSpec, NamesOpAttributesAndState) {
   EXPECT_FALSE(adam.attrs.flag("decoupled"));
   EXPECT_TRUE(adamw.attrs.flag("decoupled"));
   EXPECT_EQ(adamw.num_moments, 2);
+  EXPECT_EQ(optimizer_spec(Lion()).num_moments, 1);
+  EXPECT_EQ(optimizer_spec(RMSprop()).num_moments, 1);
+  EXPECT_EQ(optimizer_spec(RMSprop().centered().momentum(0.9)).num_moments, 3);
+  EXPECT_EQ(optimizer_spec(LARS()).num_moments, 0);
+  EXPECT_EQ(optimizer_spec(LAMB()).num_moments, 2);
 }
 
 /// The attributes are exactly those that the op's definition knows, clipping apart.
 TEST(OptimizerSpec, AttributesFitTheDefinitions) {
-  for (const Optimizer& o : {Optimizer(SGD()), Optimizer(Adam()), Optimizer(AdamW())}) {
+  const Optimizer all[] = {SGD(),     Adam(), AdamW(), Lion(), RMSprop(),
+                           Adagrad(), LARS(), LAMB(),  Muon()};
+  for (const Optimizer& o : all) {
+    SCOPED_TRACE(name_of(o.kind));
+    EXPECT_EQ(optimizer_kind_from_name(name_of(o.kind)), o.kind);
     const OptimizerSpec spec = optimizer_spec(o);
     const OpDef& def = OpRegistry::instance().get(spec.op);
     EXPECT_NO_THROW(complete_attrs(def, spec.attrs));
-    EXPECT_EQ(spec.attrs.values().size() + 2, def.attrs.size());
+    // Muon: steps, eps and matrices are no settings either.
+    const std::size_t others = o.kind == Optimizer::Kind::MUON ? 5 : 2;
+    EXPECT_EQ(spec.attrs.values().size() + others, def.attrs.size());
   }
 }
 

@@ -102,20 +102,52 @@ KernelCall optimizer_call(const std::string& op, const Attrs& attrs, const Table
            Tensor::full({}, 8), flag(found_inf), Tensor::full({}, 6400)}};
 }
 
-KernelCall sgd_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
-  KernelCall call = optimizer_call("sgd", attrs, table, found_inf);
-  const bool momentum = attrs.contains("momentum");
-  call.inputs.push_back(momentum ? random(table.count, 3) : Tensor());
-  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 4).to(cast));
+/// `moments` of `places` moments, none of them negative.
+KernelCall with_moments(KernelCall call, const Table& table, int moments, int places, DType cast) {
+  for (int m = 0; m < places; ++m) {
+    call.inputs.push_back(m < moments ? Tensor::uniform({table.count}, 0, 1, std::uint64_t(3 + m))
+                                      : Tensor());
+  }
+  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 7).to(cast));
+  while (call.inputs.back().empty()) call.inputs.pop_back();
   return call;
 }
 
+KernelCall sgd_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
+  const int moments = attrs.contains("momentum") ? 1 : 0;
+  return with_moments(optimizer_call("sgd", attrs, table, found_inf), table, moments, 1, cast);
+}
+
 KernelCall adam_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
-  KernelCall call = optimizer_call("adam", attrs, table, found_inf);
-  call.inputs.push_back(random(table.count, 3));
-  call.inputs.push_back(Tensor::uniform({table.count}, 0, 1, 4));
-  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 5).to(cast));
-  return call;
+  return with_moments(optimizer_call("adam", attrs, table, found_inf), table, 2, 2, cast);
+}
+
+/// Optimizers whose CUDA kernels share their formulas with the CPU's.
+struct FormulaCase {
+  std::string op;
+  Attrs attrs;
+  int moments, places;
+
+  KernelCall call(const Table& table, DType cast, int found_inf = 0) const {
+    return with_moments(optimizer_call(op, attrs, table, found_inf), table, moments, places, cast);
+  }
+};
+
+std::vector<FormulaCase> formula_cases() {
+  return {{"lion", {}, 1, 1},
+          {"lion", {{"clip_norm", 1.0}, {"beta1", 0.8}}, 1, 1},
+          {"rmsprop", {}, 1, 3},
+          {"rmsprop", {{"momentum", 0.9}, {"clip_value", 0.05}}, 2, 3},
+          {"rmsprop", {{"centered", true}, {"eps", 1e-3}}, 2, 3},
+          {"rmsprop", {{"centered", true}, {"eps", 1e-3}, {"momentum", 0.5}}, 3, 3},
+          {"adagrad", {}, 1, 1},
+          {"adagrad", {{"initial", 0.1}, {"lr_decay", 0.1}}, 1, 1},
+          {"lars", {}, 0, 1},
+          {"lars", {{"momentum", 0.9}, {"nesterov", true}, {"clip_norm", 1.0}}, 1, 1},
+          {"lars", {{"momentum", 0.9}, {"always_adapt", true}, {"trust_clip", true}}, 1, 1},
+          {"lars", {{"momentum", 0.9}, {"rate_in_momentum", true}}, 1, 1},
+          {"lamb", {}, 2, 2},
+          {"lamb", {{"always_adapt", true}, {"clip_value", 0.05}, {"trust_clip", true}}, 2, 2}};
 }
 
 constexpr DType kCasts[] = {DType::FP32, DType::FP16, DType::BF16};
@@ -151,6 +183,129 @@ TEST_F(CudaKernelsTest, AdamMatchesTheCpu) {
         EXPECT_TRUE(same_bytes_every_launch(call));
       }
     }
+  }
+}
+
+// The root and the quotient are 2 units in the last place off at most; norms are sums of other
+// parts.
+TEST_F(CudaKernelsTest, FormulasMatchTheCpu) {
+  for (const Table& table : tables()) {
+    SCOPED_TRACE(table.count);
+    for (const FormulaCase& one : formula_cases()) {
+      SCOPED_TRACE(one.op);
+      for (const DType cast : kCasts) {
+        const KernelCall call = one.call(table, cast);
+        const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
+        for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+          if (call.inputs[i].empty() || !is_floating(call.inputs[i].dtype())) continue;
+          const DType dtype = call.inputs[i].dtype();
+          const Tolerance close =
+              dtype == DType::FP32 ? run_tolerance(1, true) : tolerance(dtype, 1, 8);
+          EXPECT_TRUE(is_close(got.inputs[i], want.inputs[i], close));
+        }
+        EXPECT_TRUE(same_bytes_every_launch(call));
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, FormulasLeaveTheRest) {
+  const Table table = tables()[2];
+  for (const FormulaCase& one : formula_cases()) {
+    SCOPED_TRACE(one.op);
+    const KernelCall call = one.call(table, DType::FP32), bad = one.call(table, DType::FP16, 1);
+    const KernelResult after = run_cuda_kernel(call), skipped = run_cuda_kernel(bad);
+    for (std::size_t input = 0; input < call.inputs.size(); ++input) {
+      if (call.inputs[input].empty() || (input != 0 && input < 8)) continue;  // weights, moments
+      for (std::int64_t i = 0; i < table.count; ++i) {
+        if (table.moves(i)) continue;
+        ASSERT_EQ(after.inputs[input].at(i), call.inputs[input].at(i)) << input << " at " << i;
+      }
+    }
+    EXPECT_FALSE(same_bytes(after.inputs[0], call.inputs[0])) << "the rest moves";
+    for (std::size_t i = 0; i < bad.inputs.size(); ++i) {
+      if (bad.inputs[i].empty()) continue;
+      EXPECT_TRUE(same_bytes(skipped.inputs[i], bad.inputs[i]));
+    }
+  }
+}
+
+/// Matrices, vectors between them; rectangular, so that no singular value is near 0 and bf16's
+/// rounding is not enlarged.
+struct MuonCase {
+  Table table{{48 * 200, 200, 200 * 48, 48, 33 * 100, 7, 16 * 64}, 128, 0};
+  std::vector<std::int64_t> matrices;
+
+  explicit MuonCase(bool frozen) {
+    const std::int64_t rows[] = {48, 0, 200, 0, 33, 0, 16};
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+      Segment& s = table.rows[i];
+      s.frozen = frozen && i == 2 ? 1 : 0;
+      if (rows[i] == 0) continue;
+      s.rows = std::int32_t(rows[i]);
+      matrices.insert(matrices.end(), {s.begin, rows[i], s.count / rows[i]});
+    }
+  }
+  KernelCall call(Attrs attrs, DType cast, int found_inf = 0) const {
+    attrs.set("matrices", matrices);
+    return with_moments(optimizer_call("muon", attrs, table, found_inf), table, 2, 2, cast);
+  }
+};
+
+/// |a - b| / |c - b| over the elements of segment `s`.
+double relative_distance(const Segment& s, const Tensor& a, const Tensor& b, const Tensor& before) {
+  double apart = 0, moved = 0;
+  for (std::int64_t i = s.begin; i < s.begin + s.count; ++i) {
+    apart += (a.at(i) - b.at(i)) * (a.at(i) - b.at(i));
+    moved += (b.at(i) - before.at(i)) * (b.at(i) - before.at(i));
+  }
+  return std::sqrt(apart / moved);
+}
+
+// Matrices by products in bf16 against fp32: a step may be 5 % off.
+TEST_F(CudaKernelsTest, MuonMovesAsTheCpu) {
+  const MuonCase one(false);
+  const std::vector<Attrs> settings = {
+      {}, {{"match_rms", true}, {"nesterov", false}, {"clip_norm", 1.0}, {"adam_rate", 0.5}}};
+  for (const Attrs& attrs : settings) {
+    for (const DType cast : kCasts) {
+      const KernelCall call = one.call(attrs, cast);
+      const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
+      for (const Segment& s : one.table.rows) {
+        const double limit = s.rows > 0 ? 0.05 : 1e-4;
+        EXPECT_LT(relative_distance(s, got.inputs[0], want.inputs[0], call.inputs[0]), limit)
+            << s.count;
+      }
+      for (const std::size_t moment : {8u, 9u}) {
+        EXPECT_TRUE(
+            is_close(got.inputs[moment], want.inputs[moment], run_tolerance(1, true), "moment"));
+      }
+      for (const Segment& s : one.table.rows) {
+        if (cast == DType::FP32) break;
+        const Tensor narrow = got.inputs[0].to(cast);
+        for (std::int64_t i = s.begin; i < s.begin + s.count; ++i) {
+          ASSERT_EQ(got.inputs[10].at(i), narrow.at(i)) << i;
+        }
+      }
+      EXPECT_TRUE(same_bytes_every_launch(call));
+    }
+  }
+}
+
+TEST_F(CudaKernelsTest, MuonLeavesFrozenMatricesAndSkippedSteps) {
+  const MuonCase one(true);
+  const KernelCall call = one.call({}, DType::FP32), bad = one.call({}, DType::FP16, 1);
+  const KernelResult after = run_cuda_kernel(call), skipped = run_cuda_kernel(bad);
+  const Segment& frozen = one.table.rows[2];
+  for (const std::size_t input : {0u, 8u, 9u}) {
+    for (std::int64_t i = frozen.begin; i < frozen.begin + frozen.count; ++i) {
+      ASSERT_EQ(after.inputs[input].at(i), call.inputs[input].at(i)) << input << " at " << i;
+    }
+  }
+  EXPECT_FALSE(same_bytes(after.inputs[0], call.inputs[0])) << "the rest moves";
+  for (std::size_t i = 0; i < bad.inputs.size(); ++i) {
+    if (bad.inputs[i].empty()) continue;
+    EXPECT_TRUE(same_bytes(skipped.inputs[i], bad.inputs[i]));
   }
 }
 

@@ -6,6 +6,8 @@
 namespace tr::test {
 namespace {
 
+using Ints = std::vector<std::int64_t>;
+
 const TensorType kRange = f32({1024}), kCounters = i64({kNumCounters}), kNone{};
 
 /// weights ... grad_sumsq, then what is given.
@@ -92,6 +94,61 @@ std::vector<ShapeCase> optimizer_cases() {
   };
 }
 
+std::vector<ShapeCase> adaptive_optimizer_cases() {
+  const std::vector<TensorType> none = optimizer_inputs({}), one = optimizer_inputs({kRange}),
+                                two = optimizer_inputs({kRange, kRange}),
+                                three = optimizer_inputs({kRange, kRange, kRange});
+  const Attrs momentum = {{"momentum", 0.9}};
+  return {
+      {"Lion", "lion", {}, one, {}, {}},
+      {"LionWithCast", "lion", {}, optimizer_inputs({kRange, f16({1024})}), {}, {}},
+      {"LionBeta", "lion", {{"beta2", 1.0}}, one, {}, {"beta2 is 1, expected 0 <= beta2 < 1"}},
+      {"Rmsprop", "rmsprop", {}, one, {}, {}},
+      {"RmspropMomentum", "rmsprop", momentum, two, {}, {}},
+      {"RmspropAll", "rmsprop", {{"momentum", 0.9}, {"centered", true}}, three, {}, {}},
+      {"RmspropMoments",
+       "rmsprop",
+       momentum,
+       three,
+       {},
+       {"moment3 is given, expected the first 2 of 3 moments"}},
+      {"RmspropAlpha", "rmsprop", {{"alpha", 1.0}}, one, {}, {"alpha is 1"}},
+      {"Adagrad", "adagrad", {}, one, {}, {}},
+      {"AdagradDecay", "adagrad", {{"lr_decay", -1.0}}, one, {}, {"lr_decay is -1"}},
+      {"Lars", "lars", {}, none, {}, {}},
+      {"LarsMomentum", "lars", momentum, one, {}, {}},
+      {"LarsMoments",
+       "lars",
+       momentum,
+       none,
+       {},
+       {"moment1 is missing, expected the first 1 of 1 moments"}},
+      {"LarsCoefficient",
+       "lars",
+       {{"trust_coefficient", 0.0}},
+       none,
+       {},
+       {"trust_coefficient is 0, expected a positive number"}},
+      {"Lamb", "lamb", {}, optimizer_inputs({kRange, kRange, {{1024}, DType::BF16}}), {}, {}},
+      {"LambRange", "lamb", {}, optimizer_inputs({kRange, f32({7})}), {}, {"moment2"}},
+      {"Muon", "muon", {{"matrices", Ints{0, 8, 16, 256, 4, 128}}}, two, {}, {}},
+      {"MuonSteps",
+       "muon",
+       {{"steps", std::int64_t{0}}},
+       two,
+       {},
+       {"steps is 0, expected 1 to 99"}},
+      {"MuonMatrix",
+       "muon",
+       {{"matrices", Ints{0, 8, 16, 100, 4, 128}}},
+       two,
+       {},
+       {"a matrix of 4 x 128 begins at element 100, expected it behind 128"}},
+      {"MuonNumbers", "muon", {{"matrices", Ints{0, 8}}}, two, {}, {"matrices has 2 numbers"}},
+      {"LambEps", "lamb", {{"eps", 0.0}}, two, {}, {"eps is 0, expected a positive number"}},
+  };
+}
+
 }  // namespace
 
 std::vector<ShapeCase> step_cases() {
@@ -172,6 +229,7 @@ std::vector<ShapeCase> step_cases() {
        {"found_inf is int64 [], expected int32 []"}},
   };
   for (ShapeCase& c : optimizer_cases()) cases.push_back(std::move(c));
+  for (ShapeCase& c : adaptive_optimizer_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

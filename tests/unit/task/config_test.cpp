@@ -182,6 +182,25 @@ TEST(Settings, ContradictionsAreErrors) {
   EXPECT_TRUE(contains(message_of([&] { validate(nesterov); }), "momentum"));
 }
 
+// What nobody set is the kind's own; what was set stays, in any order.
+TEST(Settings, DefaultsFollowTheOptimizer) {
+  const auto value = [](const Config& config, std::string_view name) -> nlohmann::json {
+    for (const ConfigKey& key : config_keys()) {
+      if (key.name == name) return key.get(config);
+    }
+    return nullptr;
+  };
+  Config config;
+  set_config(config, "optimizer", "lion");
+  EXPECT_EQ(value(config, "beta2"), 0.99);
+  set_config(config, "optimizer", "lamb");
+  EXPECT_EQ(value(config, "beta2"), 0.999);
+  EXPECT_EQ(value(config, "eps"), 1e-6);
+  set_config(config, "beta2", "0.999");
+  set_config(config, "optimizer", "lion");
+  EXPECT_EQ(value(config, "beta2"), 0.999);
+}
+
 TEST(Settings, OptionsWithoutEffectAreListed) {
   Config config;
   config.global.use_cpu().use_tf32(true);
@@ -229,6 +248,19 @@ TEST(Settings, KeysThatNothingReadsAreListed) {
                {"beta1", "0.8", "optimizer=adam"},
                {"beta2", "0.9", "optimizer=adamw"},
                {"eps", "1e-6", "optimizer=adamw"},
+               {"eps", "1e-5", "optimizer=lars"},
+               {"beta2", "0.9", "optimizer=lion"},
+               {"alpha", "0.9", "optimizer=rmsprop"},
+               {"match_rms", "true", "optimizer=muon"},
+               {"adam_rate", "0.1", "optimizer=muon"},
+               {"not_matrices", "head.", "optimizer=muon"},
+               {"centered", "true", "optimizer=rmsprop"},
+               {"lr_decay", "0.1", "optimizer=adagrad"},
+               {"initial_accumulator", "0.1", "optimizer=adagrad"},
+               {"trust_coefficient", "0.02", "optimizer=lars"},
+               {"rate_in_momentum", "true", "optimizer=lars"},
+               {"trust_clip", "true", "optimizer=lamb"},
+               {"always_adapt", "true", "optimizer=lamb"},
                {"checkpoint.every", "2", "checkpoint.dir=/x"},
                {"checkpoint.keep", "3", "checkpoint.dir=/x"},
                {"load_weights_strict", "false", "load_weights=/x"}};

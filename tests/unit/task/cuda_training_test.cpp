@@ -95,6 +95,45 @@ TEST_F(CudaTraining, LearnsAndRepeatsItself) {
   }
 }
 
+struct OptimizerRow {
+  Optimizer optimizer;
+  double lr;
+};
+std::vector<OptimizerRow> optimizers() {
+  return {{SGD().momentum(0.9).nesterov().weight_decay(1e-4), 0.02},
+          {Adam(), 3e-3},
+          {Lion().weight_decay(1e-2), 1e-3},
+          {RMSprop().momentum(0.5).centered(), 1e-3},
+          {Adagrad(), 0.02},
+          {LARS().momentum(0.9).trust_coefficient(0.02).weight_decay(1e-4), 0.3},
+          {LAMB().weight_decay(1e-2), 0.01},
+          {Muon().weight_decay(1e-2).adam_rate(0.2), 0.02}};
+}
+
+// Clipping, averages, a frozen layer and a dynamic loss scale beside each of them.
+TEST_F(CudaTraining, EveryOptimizerLearnsRepeatsItselfAndLeavesWhatIsFrozen) {
+  for (const OptimizerRow& row : optimizers()) {
+    for (const std::string amp : {"off", "fp16", "bf16"}) {
+      SCOPED_TRACE(std::string(name_of(row.optimizer.kind)) + " " + amp);
+      const auto train = [&](bool gpu, const std::string& precision) {
+        DeepLearningTask task = task_of({.gpu = gpu, .amp = precision, .clip = "5", .epochs = 6});
+        task.optimizer(row.optimizer).scheduler(ConstantLR().base_lr(row.lr));
+        task.use_ema(0.9f).freeze("1.bias").set("loss_scale_growth", "50");
+        const TrainingResult result = run(task);
+        const Tensor frozen = task.fetch("1.bias");
+        for (const float v : frozen.values<float>()) EXPECT_EQ(v, 0);
+        return result;
+      };
+      const TrainingResult first = train(true, amp);
+      EXPECT_GT(first.best_top1, 0.6);
+      EXPECT_EQ(train(true, amp).weights_sha256, first.weights_sha256);
+      if (amp != "off") continue;
+      const TrainingResult cpu = train(false, amp);
+      EXPECT_NEAR(first.history.front().train_loss, cpu.history.front().train_loss, 0.02);
+    }
+  }
+}
+
 TEST_F(CudaTraining, ASecondCompileMeasuresNothingAndGivesTheSameBytes) {
   const test::TempFolder folder;
   std::vector<std::string> hashes;
