@@ -42,6 +42,7 @@ OpCase conv_case(const ConvCase& row) {
   };
   c.differentiable = {0, 1, 2};
   c.low = {0, 1};
+  if (row.bias) c.roundings = 2;  // a GPU adds the bias to a result of 16 bits, as autocast does
   c.summed =
       std::max({cells * channels / groups, cells * out / groups, row.x.num_elements() / channels});
   c.refusals = {

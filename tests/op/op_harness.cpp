@@ -70,7 +70,9 @@ testing::AssertionResult forward_matches_reference(const OpCase& c, DType dtype,
   const std::vector<Tensor> inputs = inputs_for(c, dtype);
   const Tensor y = run_op(c.op, inputs, c.attrs, device).front();
   const Array want = on_present(c, inputs)(arrays_of(inputs));
-  return is_close(y, want, tolerance(y.dtype(), c.summed, c.scale), "y");
+  Tolerance allowed = tolerance(y.dtype(), c.summed, c.scale);
+  allowed.rtol *= c.roundings;
+  return is_close(y, want, allowed, "y");
 }
 
 testing::AssertionResult gradient_matches_finite_differences(const OpCase& c, DType dtype,

@@ -2,6 +2,7 @@
 #include "support/tolerance.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tr::test {
 
@@ -19,6 +20,8 @@ Tolerance tolerance(DType dtype, std::int64_t summed, double scale) {
   const double u = unit_roundoff(dtype), u32 = unit_roundoff(DType::FP32);
   return {u + 8 * u32, std::max(4 * u, double(summed) * u32) * scale};
 }
+
+double tf32_error(std::int64_t summed) { return 7 * 0x1p-11 * std::sqrt(double(summed)); }
 
 Tolerance run_tolerance(std::int64_t steps, bool normalising) {
   const double roundings = double(8 + steps) * (normalising ? 16 : 1);

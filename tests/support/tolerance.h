@@ -31,6 +31,11 @@ double unit_roundoff(DType dtype);
 /// tanh ...) cancels against numbers of size `scale`: 4 u(dtype) * scale.
 Tolerance tolerance(DType dtype, std::int64_t summed = 1, double scale = 1);
 
+/// What TF32 adds to a sum of `summed` products of numbers up to 1: each operand is rounded to
+/// 2^-11, the products err by up to 2^-10 with random sign, and seven deviations of their sum are
+/// allowed.
+double tf32_error(std::int64_t summed);
+
 /// Of losses and weights after `steps` optimizer steps of a small model, computed in FP32 against
 /// float64: a loss has about 8 roundings of its own; each step adds one to every weight and passes
 /// the deviation on almost unchanged. Optimizers that divide by the gradient's size (Adam) enlarge

@@ -53,8 +53,9 @@ class TR_API GlobalSetting {
   GlobalSetting& manual_seed(std::uint64_t seed);
   /// Off allows kernels whose results vary between runs; the CPU has none.
   GlobalSetting& deterministic(bool on = true);
-  /// Time in which compile() may measure on a GPU which engines are fastest; 0 (default): they are
-  /// taken by rank. @throws InvalidArgument  s is negative or not finite.
+  /// Seconds in which compile() may measure on a GPU which engines are fastest (default 10; kept
+  /// between runs by tuning_cache); 0: they are taken by rank.
+  /// @throws InvalidArgument  s is negative or not finite.
   GlobalSetting& search_seconds(double s);
   /// Where measured choices are kept between runs: "auto", a file of the cache folder
   /// (docs/env.md); "off"; else a file's path. @throws InvalidArgument  it is empty.
@@ -89,7 +90,7 @@ class TR_API GlobalSetting {
     bool tf32 = false;
     std::uint64_t seed = 0;
     bool deterministic = true;
-    double search_seconds = 0;
+    double search_seconds = 10;
     std::string tuning_cache = "auto";
     std::int64_t global_batch_size = 0;  // 0: unset
     std::int64_t local_batch_size = 0;   // 0: unset

@@ -2,6 +2,7 @@
 // conv and its gradients: oneDNN's primitives over runs of images, each on one thread of our pool,
 // so that bytes do not depend on the number of threads. The weights are put into oneDNN's layout
 // once a launch. A gradient of weights is summed run by run, in the order of the images.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/partition.h"
 #include "backend/cpu/wide_rows.h"
+#include "core/cpu_info.h"
 
 namespace tr::cpu {
 namespace {
@@ -331,13 +333,25 @@ std::string refuse(const KernelQuery& query, bool widen) {
   return "";
 }
 
+/// oneDNN 2.6's weight gradient by AMX adds the wrong pixels where the kernel is dilated.
+std::string refuse_dweight(const KernelQuery& query, bool widen) {
+  if (std::string reason = refuse(query, widen); !reason.empty()) return reason;
+  const auto& dilation = query.attrs.ints("dilation");
+  const bool dilated = std::any_of(dilation.begin(), dilation.end(), [](auto d) { return d > 1; });
+  if (!widen && dilated && query.in[0].dtype == DType::BF16 && may_use_amx_bf16())
+    return "the kernel is dilated and oneDNN would use AMX";
+  return "";
+}
+
 /// "onednn" computes in the dtype of the operands, "widened" in fp32.
+using Refuse = std::string (*)(const KernelQuery& query, bool widen);
+
 template <typename Kernel>
-KernelRegistration registration(const std::string& op, bool widen) {
+KernelRegistration registration(const std::string& op, bool widen, Refuse refuse) {
   KernelDef def;
   def.op = op;
   def.name = "cpu." + op + (widen ? ".widened" : ".onednn");
-  def.refuse = [widen](const KernelQuery& query) { return refuse(query, widen); };
+  def.refuse = [widen, refuse](const KernelQuery& query) { return refuse(query, widen); };
   def.workspace_bytes = [widen](const KernelQuery& query) {
     return Kernel(query, widen).workspace_bytes();
   };
@@ -347,12 +361,13 @@ KernelRegistration registration(const std::string& op, bool widen) {
   return KernelRegistration(def, widen ? 0 : 10);
 }
 
-const KernelRegistration kKernels[] = {registration<Conv>("conv", false),
-                                       registration<Conv>("conv", true),
-                                       registration<ConvDx>("conv_dx", false),
-                                       registration<ConvDx>("conv_dx", true),
-                                       registration<ConvDweight>("conv_dweight", false),
-                                       registration<ConvDweight>("conv_dweight", true)};
+const KernelRegistration kKernels[] = {
+    registration<Conv>("conv", false, refuse),
+    registration<Conv>("conv", true, refuse),
+    registration<ConvDx>("conv_dx", false, refuse),
+    registration<ConvDx>("conv_dx", true, refuse),
+    registration<ConvDweight>("conv_dweight", false, refuse_dweight),
+    registration<ConvDweight>("conv_dweight", true, refuse_dweight)};
 
 }  // namespace
 }  // namespace tr::cpu

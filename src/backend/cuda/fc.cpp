@@ -83,14 +83,6 @@ struct ChosenPlan {
   std::unique_ptr<Product> product;
 };
 
-/// What is tried without a measurement: for results of 16 bits the plainest form.
-template <typename Op>
-std::vector<Form> forms_by_rank(const KernelQuery& query) {
-  const std::vector<Form> forms = Op::forms(query);
-  if (query.out[0].dtype == DType::FP32) return forms;
-  return {forms.back()};
-}
-
 /// By the query's config; without one the first form by rank that the engine has. Which algorithms
 /// a device has is known only there: if the engine has none, our own kernel takes the product, and
 /// the log says so. `Op` gives forms(query), the plainest last, and plan(engine, query, form).
@@ -103,7 +95,7 @@ ChosenPlan choose_plan(const ProductEngine& engine, const KernelQuery& query) {
       throw_as<DeviceError>("{} does not have the algorithm '{}' here", engine.name, query.config);
     return {plan, std::move(product)};
   }
-  for (const Form form : forms_by_rank<Op>(query)) {
+  for (const Form form : Op::forms(query)) {
     Plan plan = Op::plan(engine, query, form);
     if (auto product = engine.make(plan.product, plan.fused, "")) return {plan, std::move(product)};
   }
@@ -348,7 +340,7 @@ std::int64_t workspace_bytes(const ProductEngine& engine, const KernelQuery& que
   if (const auto config = FormConfig::parse(query.config))
     return Op::plan(engine, query, config->form).workspace_bytes;
   std::int64_t most = 0;
-  for (const Form form : forms_by_rank<Op>(query)) {
+  for (const Form form : Op::forms(query)) {
     most = std::max(most, Op::plan(engine, query, form).workspace_bytes);
   }
   return most;

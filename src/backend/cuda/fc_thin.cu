@@ -442,7 +442,7 @@ std::string refuse_dx(const KernelQuery& query) {
   return refuse(query);
 }
 
-constexpr int kPriority = -1;  // only where a measurement says so
+constexpr int kPriority = 15;  // before the library
 
 template <typename Kernel>
 KernelDef thin_kernel(const std::string& op, std::string (*refuse)(const KernelQuery&)) {

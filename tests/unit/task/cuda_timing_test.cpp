@@ -79,7 +79,8 @@ TEST_F(CudaTiming, TheTraceHasTheDevice) {
   run(task);
   int nodes = 0;
   bool named = false;
-  for (const Json& event : Json::parse(read_text(folder.path("trace.json"))).at("traceEvents")) {
+  const Json trace = Json::parse(read_text(folder.path("trace.json")));
+  for (const Json& event : trace.at("traceEvents")) {
     if (event.at("ph") == "M" && event.at("name") == "process_name")
       named |= event.at("args").at("name") == "GPU 0";
     if (event.at("ph") == "X" && event.at("pid") == 2) ++nodes;
@@ -109,7 +110,7 @@ TEST_F(CudaMemory, TheDriverCountsWhatIsPrinted) {
     const std::int64_t before = free_bytes();  // the context is there
     task.compile(CompileInfo::NONE);
     const std::int64_t taken = before - free_bytes(), printed = task.memory().total_bytes;
-    EXPECT_GT(task.memory().data_bytes, 2 * 3000 * 784 * 4);
+    EXPECT_GT(task.memory().data_bytes, 3000 * 784 * 4);  // both splits are one set
     EXPECT_LE(std::abs(taken - printed), std::max(printed / 20, std::int64_t{64} << 20))
         << taken << " taken, " << printed << " printed";
     task.run();
