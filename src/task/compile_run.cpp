@@ -140,11 +140,14 @@ void set_batches(CompileRequest& request, const CompiledRun& run, const BatchPla
 }
 
 /// Bytes of a rank's arena with other batches; more than there is where memory_budget refuses them.
+/// Engines by rank need as much room as any: nothing is measured for a guess.
 std::int64_t peak_of(CompileRequest request, const CompiledRun& run, const BatchPlan& batches,
-                     const KernelOracle& oracle) {
+                     const KernelLicence& licence) {
   set_batches(request, run, batches);
+  TuningTable by_rank;
+  const auto oracle = make_kernel_oracle(run.device.kind, by_rank, licence);
   try {
-    return compile(request, oracle).memory.peak_bytes();
+    return compile(request, *oracle).memory.peak_bytes();
   } catch (const OutOfMemory&) {
     return std::numeric_limits<std::int64_t>::max();
   }
@@ -153,11 +156,8 @@ std::int64_t peak_of(CompileRequest request, const CompiledRun& run, const Batch
 /// accumulate_steps=auto: cuts the local batch into as few parts as fit, and records their number.
 void choose_accumulation(CompiledRun& run, const CompileRequest& request,
                          const MemoryBudget& budget, const KernelLicence& licence) {
-  // Engines by rank need as much room as any: nothing is measured for a guess.
-  TuningTable by_rank;
-  const auto oracle = make_kernel_oracle(run.device.kind, by_rank, licence);
   const int parts = fitting_cut(run.batches, budget.bytes, [&](const BatchPlan& other) {
-    return peak_of(request, run, other, *oracle);
+    return peak_of(request, run, other, licence);
   });
   const std::int64_t whole = run.batches.local;
   // Where nothing fits, the smallest parts are compiled: the refusal is theirs.
@@ -331,7 +331,7 @@ CompiledRun compile_run(const RunRequest& request) {
   run.keep_processed_val = decide_keep_processed(run);
   run.data_on_device = decide_data_on_device(run, budget);
   check_memory(run, budget, run.data_on_device ? held_bytes(run) : 0, [&](const BatchPlan& other) {
-    return peak_of(compile_request, run, other, *oracle);
+    return peak_of(compile_request, run, other, licence);
   });
   if (run.data.train) run.phases = plan_phases(run.config.train, run.data.val != nullptr);
   announce(run);

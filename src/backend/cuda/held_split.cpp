@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/cuda/arena.h"
+#include "core/assert.h"
 #include "core/check.h"
 #include "graph/step_overlap.h"
 
@@ -34,7 +35,11 @@ FeedTarget HeldSplit::bind(const StepSource& step, int zone) const {
   return target;
 }
 
-GraphExec HeldSplit::captured(const StepSource& step, int count) const {
+/// Steps one behind the other. Each but the first has a feed in the graph, beside its predecessor;
+/// the first batch is there already if `fed_ahead`, and then the last step feeds the first of the
+/// next launch. That row may not be there yet: what comes of it is fed again (run()).
+GraphExec HeldSplit::captured(const StepSource& step, int count, bool fed_ahead) const {
+  TR_ASSERT(!fed_ahead || count % 2 == 0);  // the next launch begins in zone 0 too
   GraphCapture graph(stream_);
   const auto feed = [&](int k, const GraphCapture::Tail& after) {
     return graph.add(after, [&] {
@@ -43,8 +48,10 @@ GraphExec HeldSplit::captured(const StepSource& step, int count) const {
   };
   const LoweredGraph& nodes = step.prepared->graph();
   const std::vector<std::vector<int>> edges = edges_to_next_run(nodes, *step.plan);
-  GraphCapture::Tail fed = feed(0, {}), ended;  // ended: the step before the running one
-  std::vector<GraphCapture::Tail> former;       // tails of the running step's predecessor, by node
+  const int num_feeds = fed_ahead ? count + 1 : count;
+  GraphCapture::Tail fed, ended;           // ended: the step before the running one
+  std::vector<GraphCapture::Tail> former;  // tails of the running step's predecessor, by node
+  if (!fed_ahead) fed = feed(0, {});
   for (int k = 0; k < count; ++k) {
     bind(step, k % 2);
     const auto after = [&](int node) {
@@ -58,7 +65,7 @@ GraphExec HeldSplit::captured(const StepSource& step, int count) const {
       return before;
     };
     const std::vector<GraphCapture::Tail> tails = graph.add(*step.prepared, after);
-    if (k + 1 == count) break;
+    if (k + 1 == num_feeds) break;
     // The zone of the next batch was read by the predecessor.
     GraphCapture::Tail free = fed;
     free.insert(free.end(), ended.begin(), ended.end());
@@ -76,8 +83,8 @@ void HeldSplit::capture(int variant, const StepSource& step, const StepProbe* pr
   if (probe != nullptr) {
     graphs.one = capture_in_order(stream_, *step.prepared, *probe, frame_of(step));
   } else {
-    graphs.one = captured(step, 1);
-    graphs.many = captured(step, kUnrolled);
+    graphs.one = captured(step, 1, false);
+    graphs.many = captured(step, kUnrolled, true);
   }
   graphs_.insert_or_assign(variant, std::move(graphs));
 }
@@ -115,6 +122,10 @@ void HeldSplit::run(int variant, std::span<const FeedRow> rows) {
   while (!rows.empty()) {
     const std::span<const FeedRow> part = rows.first(std::min(rows.size(), std::size_t(kRing)));
     upload(part);
+    if (graphs.many.handle != nullptr && part.size() >= std::size_t(kUnrolled)) {
+      const StepSource& step = graphs.step;
+      enqueue_feed(stream_, split_, rows_, base_, 0, kRing, bind(step, 0), step.batch);
+    }
     for (std::size_t left = part.size(); left > 0;) {
       const bool many = graphs.many.handle != nullptr && left >= std::size_t(kUnrolled);
       const GraphExec& exec = many ? graphs.many : graphs.one;

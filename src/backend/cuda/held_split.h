@@ -27,10 +27,11 @@ struct StepSource {
 
 /// A split in device memory and, for each variant, graphs of one and of kUnrolled steps: the batch
 /// of the next step is assembled in the other zone of the inputs while a step runs, and a step
-/// begins as soon as what it reads is there (edges_to_next_run()).
+/// begins as soon as what it reads is there (edges_to_next_run()). The last step of a graph of many
+/// assembles the first batch of the next launch; the first launch of a run has a feed before it.
 ///
-///   feed 0 -> step 0 -> step 1 -> step 2 ...
-///         \-> feed 1 -/ \-> feed 2 -/
+///   feed 0 | step 0 ---> step 1 ---> ... step 9             | step 0 ---> ...
+///          | feed 1 -/   feed 2 -/       feed of the next -/| feed 1 -/
 class HeldSplit {
  public:
   static constexpr int kUnrolled = 10;  // more steps a launch gain nothing
@@ -60,7 +61,7 @@ class HeldSplit {
   };
   StepFrame frame_of(const StepSource& step) const;
   const Graphs& graphs_of(int variant) const;
-  GraphExec captured(const StepSource& step, int count) const;
+  GraphExec captured(const StepSource& step, int count, bool fed_ahead) const;
   FeedTarget bind(const StepSource& step, int zone) const;
 
   DeviceSplit split_;
