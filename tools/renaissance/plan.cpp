@@ -147,6 +147,8 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
                            {"label", {Shape{}, DType::INT32}}};
   request.loss = loss_spec(what.loss);
   request.optimizer = optimizer_spec(what.optimizer);
+  if (what.optimizer.kind == Optimizer::Kind::MUON)
+    request.graph.matrices_except = what.optimizer.not_matrices;
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
   request.memory.recompute_bytes = args.recompute;
