@@ -30,7 +30,8 @@ PictureLists list_imagenet(const std::string& dir, const SplitOptions& options);
 /// Lists "path,label" (see parse_csv()): `path` is one, or a folder with train.csv and perhaps
 /// val.csv and classes.txt (a name a line). Paths are relative to the list's folder. If all labels
 /// are whole numbers they are the classes' numbers, else names, numbered as in classes.txt or
-/// sorted by their bytes.
+/// sorted by their bytes; then numbers that are no classes ("-1", "1.0", "nan") are an error, whole
+/// ones among names a note.
 PictureLists list_csv(const std::string& path, const SplitOptions& options);
 
 /// A line of a list of truth: "NAME LABEL", "NAME,LABEL more", or "LABEL" alone (name is empty).

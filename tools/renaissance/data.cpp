@@ -173,7 +173,7 @@ CLI::App* add_one(CLI::App& command, const char* name, const char* what,
 void add_split_options(CLI::App& sub, const std::shared_ptr<DataArgs>& args) {
   sub.add_option("--val-fraction", args->val_fraction,
                  "part of each class that validation takes; sets of pictures without a split");
-  sub.add_option("--seed", args->seed, "of that choice");
+  sub.add_option("--seed", args->seed, "of that choice")->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace

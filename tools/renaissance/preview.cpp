@@ -55,7 +55,9 @@ void add_preview(CLI::App& app, int& exit_code) {
   command->add_option("--first", args->options.first_sample, "first sample")->capture_default_str();
   command->add_option("--samples", args->options.num_samples, "rows")->capture_default_str();
   command->add_option("--draws", args->options.num_draws, "epochs of each")->capture_default_str();
-  command->add_option("--seed", args->options.seed, "of the run")->capture_default_str();
+  command->add_option("--seed", args->options.seed, "of the run")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_preview(*args); });
 }

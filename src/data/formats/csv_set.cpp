@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -40,6 +41,39 @@ PictureList csv_list(const std::vector<CsvRow>& rows, const std::string& who,
     list.add(row.path, label);
   }
   return list;
+}
+
+/// A number that is no class: "-1", "1.0", " 2", "nan" (a missing value of a table).
+bool is_odd_number(std::string_view label) {
+  if (class_number(label)) return false;
+  const std::size_t first = label.find_first_not_of(" \t+");
+  if (first == std::string_view::npos) return false;
+  const std::string_view text = label.substr(first, label.find_last_not_of(" \t") + 1 - first);
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole =
+      parsed.ec != std::errc::invalid_argument && parsed.ptr == text.data() + text.size();
+  return whole && text.substr(0, 3) != "inf";
+}
+
+/// Numbers among names would be numbered anew, by their bytes.
+void check_labels(const CsvSplits& splits, std::vector<std::string>& notes) {
+  const CsvRow *number = nullptr, *name = nullptr;
+  for (const CsvRow& row : splits.train) {
+    if (is_odd_number(row.label)) {
+      throw_as<DataError>(
+          "{}: line {}: the label \"{}\" is no class, expected a whole number of at least 0, or "
+          "names with the list of them in classes.txt",
+          splits.train_path, row.line, printable(row.label));
+    }
+    (class_number(row.label) ? number : name) = &row;
+  }
+  if (number == nullptr || name == nullptr) return;
+  notes.push_back(fmt::format(
+      "{}: labels are whole numbers (line {}: {}) and names (line {}: {}); all are taken as names, "
+      "and classes are numbered in the order of their bytes",
+      splits.train_path, number->line, printable(number->label), name->line,
+      printable(name->label)));
 }
 
 /// Numbers the classes; empty `names` mean that labels are numbers.
@@ -88,6 +122,7 @@ PictureLists list_csv(const std::string& path, const SplitOptions& options) {
   if (has_val) splits.val = parse_csv(read_text(splits.val_path, kMaxListBytes), splits.val_path);
   if (classes.empty() || !is_there(classes)) classes.clear();
   PictureLists lists;
+  if (classes.empty()) check_labels(splits, lists.notes);
   const std::vector<std::string> names = csv_classes(splits, classes, lists.num_classes);
   lists.classes = names.empty() && !classes.empty() ? lines_of(classes) : names;
   std::optional<ClassIndex> index;

@@ -55,7 +55,7 @@ struct Tally {
 
 struct Entry {
   std::string name;
-  bool folder = false, file = false;
+  bool folder = false, file = false;  // neither: a pipe, a socket, a device
 };
 
 /// What is in a folder, hidden things left out, sorted by the bytes of the names. Links are
@@ -153,6 +153,8 @@ class Scanner {
         above_.pop_back();
       } else if (entry.file && ends_in(entry.name, kRead)) {
         folders[relative].push_back(entry.name);
+      } else if (!entry.file && ends_in(entry.name, kRead)) {
+        special_.add(printable(inner));
       } else if (ends_in(entry.name, kNotRead)) {
         not_read_.add(printable(inner));
       }
@@ -175,6 +177,7 @@ class Scanner {
     empty_.tell(notes, root_, "classes without a picture keep their numbers");
     outside_.tell(notes, root_, "pictures outside of any class folder are left out");
     not_read_.tell(notes, root_, "pictures of kinds that are not read are left out");
+    special_.tell(notes, root_, "pipes, sockets and devices are left out");
     loops_.tell(notes, root_, "links that lead back to a folder above them are not followed");
     twins_.tell(notes, root_, "pairs of names differ only in case and are kept apart");
     if (tree_.classes.size() == 1) {
@@ -188,7 +191,7 @@ class Scanner {
   std::string root_;
   ImageTree tree_;
   std::vector<Identity> above_;
-  Tally empty_, outside_, not_read_, loops_, twins_;
+  Tally empty_, outside_, not_read_, special_, loops_, twins_;
 };
 
 }  // namespace

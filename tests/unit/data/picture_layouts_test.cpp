@@ -2,6 +2,7 @@
 #include "data/picture_layouts.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -380,6 +381,43 @@ TEST(CsvSetTest, FaultsAreNamed) {
   std::filesystem::remove(folder.path("val.csv"));
   folder.write("train.csv", "1.png,99999999999\n");
   EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); }, "is too high"));
+}
+
+TEST(CsvSetTest, NumbersThatAreNoClassesAreRefusedAndNumbersAmongNamesNoted) {
+  const TempFolder folder;
+  for (const char* label :
+       {"-1", "1.0", " 1", "1 ", "+2", "nan", "1e3", "-0.5", "99999999999999999999"}) {
+    folder.write("train.csv", std::string("a.png,0\nb.png,") + label + "\n");
+    EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); },
+                                  "train.csv: line 2: the label \"" + std::string(label) +
+                                      "\" is no class, expected a whole number"));
+  }
+  for (const char* name : {"cat", "1a", "-", "n02", "inf", "infinity", "1.0.0", "nancy", "+"}) {
+    folder.write("train.csv", std::string("a.png,x\nb.png,") + name + "\n");
+    EXPECT_TRUE(list_csv(folder.path(), {}).notes.empty()) << name;
+  }
+  folder.write("train.csv", "a.png,10\nb.png,2\nc.png,cat\n");
+  const PictureLists mixed = list_csv(folder.path(), {});
+  EXPECT_EQ(mixed.classes, (Strings{"10", "2", "cat"}));
+  ASSERT_EQ(mixed.notes.size(), 1u);
+  EXPECT_NE(mixed.notes[0].find("whole numbers (line 2: 2) and names (line 3: cat)"),
+            std::string::npos)
+      << mixed.notes[0];
+  folder.write("classes.txt", "-1\n0\n");  // who lists them means them
+  folder.write("train.csv", "a.png,0\nb.png,-1\n");
+  EXPECT_EQ(samples(list_csv(folder.path(), {}).train), (Strings{"1 a.png", "0 b.png"}));
+}
+
+TEST(FolderTest, APipeIsNoPicture) {
+  const TempFolder folder;
+  touch(folder, {"a/1.png", "b/2.png"});
+  ASSERT_EQ(::mkfifo(folder.path("a/pipe.png").c_str(), 0600), 0);
+  const ImageTree tree = scan_image_tree(folder.path());
+  EXPECT_EQ(samples(tree.pictures), (Strings{"0 a/1.png", "1 b/2.png"}));
+  ASSERT_EQ(tree.notes.size(), 1u);
+  EXPECT_NE(tree.notes[0].find("1 pipes, sockets and devices are left out: a/pipe.png"),
+            std::string::npos)
+      << tree.notes[0];
 }
 
 TEST(PictureMemoryTest, HoldsTheFilesAndTheirFaults) {

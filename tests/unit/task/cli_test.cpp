@@ -138,6 +138,11 @@ TEST_F(Cli, DataCommandsTellWhatASetHolds) {
       run("data split folder " + set + " --out " + folder_.path("x") + " --val-fraction 2").code,
       2);
   EXPECT_EQ(run("data check folder " + folder_.path("nowhere")).code, 3);
+  for (const std::string& command :
+       {"data split folder " + set + " --val-fraction 0.5 --out " + folder_.path("x"),
+        "preview 'CenterCrop(16)' --out " + folder_.path("x.png")}) {
+    EXPECT_EQ(run(command + " --seed -1").code, 2) << command;  // not the seed 2^64 - 1
+  }
 }
 
 TEST_F(Cli, PredictRefusesImagesOfAnotherSize) {
