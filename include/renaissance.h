@@ -22,8 +22,11 @@
 #include "renaissance/ops/conv.h"          // IWYU pragma: export
 #include "renaissance/ops/elementwise.h"   // IWYU pragma: export
 #include "renaissance/ops/linear.h"        // IWYU pragma: export
+#include "renaissance/ops/math.h"          // IWYU pragma: export
 #include "renaissance/ops/norm.h"          // IWYU pragma: export
 #include "renaissance/ops/pooling.h"       // IWYU pragma: export
+#include "renaissance/ops/reduction.h"     // IWYU pragma: export
+#include "renaissance/ops/sequence.h"      // IWYU pragma: export
 #include "renaissance/ops/shape.h"         // IWYU pragma: export
 #include "renaissance/task/deep_learning_task.h"  // IWYU pragma: export
 #include "renaissance/task/progress.h"     // IWYU pragma: export

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/host_device.h"
 #include "core/philox.h"
@@ -25,6 +26,13 @@ TR_HOST_DEVICE inline std::uint32_t dropout_threshold(double p) {
   const double scaled = p * 16777216.0;
   const auto whole = std::uint32_t(scaled);
   return double(whole) < scaled ? whole + 1 : whole;
+}
+
+/// Elements of a sample that have draws of their own: element e has that of e % count. All of
+/// them, one a channel of the last axis, or one.
+inline std::int64_t dropout_draws(const std::string& per, std::int64_t elements,
+                                  std::int64_t channels) {
+  return per == "channel" ? channels : per == "sample" ? 1 : elements;
 }
 
 }  // namespace tr

@@ -216,18 +216,20 @@ class Expander {
     if (def.cost) layer.cost = def.cost(layer.attrs, types, layer.types);
     const int value = int(values_.size());
     layer.outputs = {value};
-    values_.push_back({layer.types.front(), flattened_from(def, inputs.front())});
+    values_.push_back(
+        {layer.types.front(), flattened_from(def, inputs.front(), layer.types.front().shape)});
     layer.types.resize(1);
     plan_.layers.push_back(std::move(layer));
     return value;
   }
 
-  std::vector<std::int64_t> flattened_from(const OpDef& def, int input) const {
+  std::vector<std::int64_t> flattened_from(const OpDef& def, int input, const Shape& y) const {
     const ValueInfo& in = values_[std::size_t(input)];
     if (def.flattens && in.type.shape.rank() == 4) {
       return {in.type.shape[1], in.type.shape[2], in.type.shape[3]};
     }
-    if (def.flattens || def.elementwise || !def.views.empty()) return in.flattened_from;
+    const bool same_axes = def.elementwise || !def.views.empty();
+    if (def.flattens || (same_axes && y == in.type.shape)) return in.flattened_from;
     return {};
   }
 

@@ -47,13 +47,14 @@ void check_rules(const ArchPlan& plan, const GraphOptions& options) {
   }
 }
 
-/// The widest floating dtype that comes to a layer; what is not floating counts as its own.
+/// The widest floating dtype that comes to a layer; fp32 if none does (rows looked up by number).
 DType widest_input(const ArchLayer& layer, const std::vector<DType>& values) {
-  DType widest = values[std::size_t(layer.inputs.front())];
+  DType widest = DType::INT32;
   for (const int value : layer.inputs) {
-    if (values[std::size_t(value)] == DType::FP32) widest = DType::FP32;
+    const DType dtype = values[std::size_t(value)];
+    if (is_floating(dtype) && (dtype == DType::FP32 || !is_floating(widest))) widest = dtype;
   }
-  return widest;
+  return is_floating(widest) ? widest : DType::FP32;
 }
 
 LayerPrecision precision_of(const OpDef& def, const ArchLayer& layer, const GraphOptions& options,
@@ -63,7 +64,7 @@ LayerPrecision precision_of(const OpDef& def, const ArchLayer& layer, const Grap
   result.compute = def.precision == Precision::LOW && options.low_dtype
                        ? *options.low_dtype
                        : widest_input(layer, values);
-  if (rule != nullptr && is_floating(result.compute)) {
+  if (rule != nullptr) {
     // A prefix may hold layers that keep fp32 results; only their inputs' dtype could be low then.
     const bool keeps = rule->low && def.precision == Precision::HIGH;
     TR_CHECK(!keeps || rule->layer != layer.name,
@@ -75,6 +76,8 @@ LayerPrecision precision_of(const OpDef& def, const ArchLayer& layer, const Grap
     }
   }
   result.output = def.precision == Precision::HIGH ? DType::FP32 : result.compute;
+  const DType planned = layer.types.front().dtype;
+  if (!is_floating(planned)) result.output = planned;  // comparisons give bool
   return result;
 }
 

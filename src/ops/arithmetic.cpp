@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "core/check.h"
 #include "core/format.h"
-#include "ops/rules.h"
+#include "ops/broadcast.h"
 
 namespace tr {
 namespace {
@@ -11,45 +9,38 @@ namespace {
 using ops::Ids;
 using ops::Types;
 
-/// Whether `small` becomes `large` by repeating axes of size 1 and axes missing at the front.
-bool broadcasts_to(const Shape& small, const Shape& large) {
-  const int missing = large.rank() - small.rank();
-  if (missing < 0) return false;
-  for (int i = 0; i < small.rank(); ++i) {
-    if (small[i] != 1 && small[i] != large[i + missing]) return false;
-  }
-  return true;
+std::vector<TensorType> infer_binary(const Attrs&, Types in) {
+  return {ops::broadcast_type(in[0], in[1])};
 }
 
-std::vector<TensorType> infer_broadcast(const Attrs&, Types in) {
+/// Sums come from products that are never stored: they are not rounded to the dtype of dy.
+std::vector<TensorId> gradient_mul(GraphBuilder& builder, const Node& node, Ids dout) {
+  const TensorId a = node.inputs[0], b = node.inputs[1];
+  return {builder.add("mul_reduce", {dout[0], b, a}), builder.add("mul_reduce", {dout[0], a, b})};
+}
+
+std::vector<TensorType> infer_mul_reduce(const Attrs&, Types in) {
   ops::check_floating("a", in[0]);
   ops::check_dtype("b", in[1], in[0].dtype, "that of a");
-  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape),
-           "b has shape {}, expected {} (that of a) or axes of size 1", in[1].shape, in[0].shape);
-  return {in[0]};
-}
-
-/// db is summed from products that are never stored: they are not rounded to the dtype of dy.
-std::vector<TensorId> gradient_mul(GraphBuilder& builder, const Node& node, Ids dout) {
-  return {builder.add("mul", {dout[0], node.inputs[1]}),
-          builder.add("mul_reduce", {dout[0], node.inputs[0], node.inputs[1]})};
-}
-
-std::vector<TensorType> infer_mul_reduce(const Attrs& attrs, Types in) {
-  ops::check_same("b", in[1], in[0], "that of a");
-  infer_broadcast(attrs, std::vector<TensorType>{in[0], in[2]});
+  ops::check_dtype("like", in[2], in[0].dtype, "that of a");
+  for (const std::size_t i : {1, 2}) {
+    TR_CHECK(ops::broadcasts_to(in[i].shape, in[0].shape),
+             "{} has shape {}, expected one that broadcasts to a {}", i == 1 ? "b" : "like",
+             in[i].shape, in[0].shape);
+  }
   return {in[2]};
 }
 
-/// The rule sees no shapes: reduce_to vanishes in lowering where b has the shape of a.
+/// The rule sees no shapes: reduce_to vanishes in lowering where nothing was repeated.
 std::vector<TensorId> gradient_add(GraphBuilder& builder, const Node& node, Ids dout) {
-  return {dout[0], builder.add("reduce_to", {dout[0], node.inputs[1]})};
+  return {builder.add("reduce_to", {dout[0], node.inputs[0]}),
+          builder.add("reduce_to", {dout[0], node.inputs[1]})};
 }
 
 std::vector<TensorType> infer_reduce_to(const Attrs&, Types in) {
   ops::check_floating("x", in[0]);
   ops::check_floating("like", in[1]);
-  TR_CHECK(broadcasts_to(in[1].shape, in[0].shape),
+  TR_CHECK(ops::broadcasts_to(in[1].shape, in[0].shape),
            "like has shape {}, expected one that broadcasts to x {}", in[1].shape, in[0].shape);
   return {in[1]};
 }
@@ -69,22 +60,22 @@ std::vector<TensorId> gradient_cast(GraphBuilder& builder, const Node& node, Ids
 const OpRegistration kAdd{{.name = "add",
                            .inputs = {"a", "b"},
                            .outputs = {"y"},
-                           .infer = infer_broadcast,
+                           .infer = infer_binary,
                            .gradient = gradient_add,
                            .cost = ops::cost_per_element(1),
                            .in_place = {{0, 0}, {0, 1}},
                            .elementwise = true,
-                           .doc = "y = a + b; b is broadcast to a. torch.add"}};
+                           .doc = "y = a + b, broadcast. torch.add"}};
 
 const OpRegistration kMul{{.name = "mul",
                            .inputs = {"a", "b"},
                            .outputs = {"y"},
-                           .infer = infer_broadcast,
+                           .infer = infer_binary,
                            .gradient = gradient_mul,
                            .cost = ops::cost_per_element(1),
                            .in_place = {{0, 0}, {0, 1}},
                            .elementwise = true,
-                           .doc = "y = a b; b is broadcast to a. torch.mul"}};
+                           .doc = "y = a b, broadcast. torch.mul"}};
 
 const OpRegistration kMulReduce{
     {.name = "mul_reduce",
@@ -93,8 +84,8 @@ const OpRegistration kMulReduce{
      .infer = infer_mul_reduce,
      .cost = ops::cost_per_input_element(2),
      .type_only_from = 2,
-     .doc = "Sum of a b over the axes along which `like` was broadcast, in fp32: the gradient of "
-            "mul for its second factor. torch.mul(a, b).sum_to_size(like)"}};
+     .doc = "Sum of a b (b is broadcast to a) over the axes along which `like` was broadcast, in "
+            "fp32: the gradient of mul. torch.mul(a, b).sum_to_size(like)"}};
 
 const OpRegistration kReduceTo{
     {.name = "reduce_to",

@@ -17,6 +17,9 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   ops::check_floating("x", in[0]);
   const double p = attrs.f64("p");
   TR_CHECK(p >= 0 && p < 1, "p is {}, expected 0 <= p < 1 (the probability of a zero)", p);
+  const std::string& per = attrs.str("per");
+  TR_CHECK(per == "element" || per == "channel" || per == "sample",
+           "per is '{}', expected element, channel or sample (what is dropped as one)", per);
   if (in.size() > 1) {
     ops::check_counters(in[1]);
     TR_CHECK(in.size() == 3 && in[2].shape.rank() == 2 && in[2].shape[1] == kStepInts,
@@ -33,6 +36,8 @@ std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout
 
 const std::vector<AttrSpec> kAttrs = {
     {"p", 0.5, true, "probability of a zero"},
+    {"per", std::string("element"), false,
+     "what has one draw: element, channel (of the last axis) or sample"},
     {"draw_id", std::int64_t{0}, false, "hash of the layer's name, set by the graph builder"}};
 
 const OpRegistration kDropout{
@@ -48,7 +53,8 @@ const OpRegistration kDropout{
      .elementwise = true,
      .eval_identity = true,
      .doc = "y = x / (1 - p) where draw(seed, step, draw_id, sample, element) >= p, "
-            "else 0. torch.nn.functional.dropout"}};
+            "else 0. torch.nn.functional.dropout; per channel dropout2d, per sample "
+            "torchvision.ops.stochastic_depth"}};
 
 const OpRegistration kDropoutBackward{
     {.name = "dropout_backward",

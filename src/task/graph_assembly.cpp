@@ -10,7 +10,8 @@ bool is_view_op(const OpDef& def) {
   return !def.views.empty() && def.views.size() == def.outputs.size();
 }
 
-CompileResult assemble(std::span<const ComputationGraph> graphs, const KernelOracle& oracle) {
+CompileResult assemble(std::span<const ComputationGraph> graphs, const KernelOracle& oracle,
+                       const PlanOptions& memory) {
   const OpRegistry::Seal seal;
   CompileResult result;
   result.atlas = GraphAtlas(graphs.size());
@@ -24,7 +25,7 @@ CompileResult assemble(std::span<const ComputationGraph> graphs, const KernelOra
   }
   const auto slot_bytes = compute_max_slot_bytes(result.lowered);
   result.memory =
-      create_memory_plans(result.lowered, result.arch, GraphOptions{}, slot_bytes, PlanOptions{});
+      create_memory_plans(result.lowered, result.arch, GraphOptions{}, slot_bytes, memory);
   return result;
 }
 

@@ -24,6 +24,7 @@ from generate import (  # noqa: E402
     networks,
     ops,
     optimizers,
+    tensor_ops,
     trajectories,
     transforms,
 )
@@ -36,6 +37,7 @@ PARTS = {
     "networks": networks,
     "ops": ops,
     "optimizers": optimizers,
+    "tensor_ops": tensor_ops,
     "trajectories": trajectories,
     "transforms": transforms,
 }

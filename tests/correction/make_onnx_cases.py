@@ -22,10 +22,10 @@ from onnx import numpy_helper
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from convert_onnx import images, maps, optimizers  # noqa: E402
+from convert_onnx import images, maps, optimizers, tensors  # noqa: E402
 from convert_onnx.case import MAX_CASE_BYTES, Case, Node, NotApplied  # noqa: E402
 
-CONVERTERS = {**images.CONVERTERS, **maps.CONVERTERS, **optimizers.CONVERTERS}
+CONVERTERS = {**images.CONVERTERS, **maps.CONVERTERS, **optimizers.CONVERTERS, **tensors.CONVERTERS}
 MAX_FILE_BYTES = 96 * 1024
 KINDS = {
     "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int32": "I32", "int64": "I64",

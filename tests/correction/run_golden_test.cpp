@@ -4,6 +4,9 @@
 #include "correction/golden_run.h"
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
+#include "renaissance/ops/norm.h"
+#include "renaissance/ops/reduction.h"
+#include "renaissance/ops/sequence.h"
 #include "renaissance/ops/shape.h"
 #include "support/compare.h"
 
@@ -39,6 +42,14 @@ BluePrint branching() {
   return model(image, fc(5, true).named("head")(concat({y, side})));
 }
 
+BluePrint transformer() {
+  const Value image = input("image");
+  const Value stem = fc(8, true).named("stem")(reshape({4, 3})(image));
+  const Value x = position_embedding().named("positions")(prepend_tokens().named("tokens")(stem));
+  const Value y = transformer_block(8, 2, {.causal = true}).named("block")(x);
+  return model(image, fc(5, true).named("head")(mean({1})(layer_norm().named("norm")(y))));
+}
+
 struct Row {
   std::string name;
   BluePrint model;
@@ -46,7 +57,8 @@ struct Row {
   Optimizer optimizer;
   double lr;
   RunOptions options = {};
-  bool normalising = false;  // Adam and its like: small gradients give full steps
+  // Adam and its like: small gradients give full steps; layer norm divides too.
+  bool normalising = false;
 };
 
 Optimizer momentum(double decay = 0, bool nesterov = false) {
@@ -84,6 +96,7 @@ std::vector<Row> rows() {
       {"lars", mlp(), ce, lars(), 0.1},
       {"lamb", mlp(), ce, LAMB().weight_decay(0.05), 0.02, {}, true},
       {"muon", mlp(), ce, Muon().adam_rate(0.5).weight_decay(0.1), 0.02, {}, true},
+      {"transformer", transformer(), ce, momentum(), 0.05, {}, true},
   };
 }
 

@@ -17,7 +17,9 @@ constexpr TaskDevice kGpu{DeviceKind::CUDA, 0};
 
 // Ops that move data or round once: every device has the same bytes.
 bool is_exact(const std::string& op) {
-  static const std::set<std::string> exact = {"add", "cast", "concat"};
+  static const std::set<std::string> exact = {
+      "add",   "cast",      "concat",  "where", "tril",  "masked_fill", "triu",    "permute",
+      "slice", "transpose", "reshape", "less",  "equal", "not_equal",   "greater", "less_equal"};
   return exact.contains(op);
 }
 
@@ -41,8 +43,9 @@ TEST_P(CudaOpTest, GradientMatchesFiniteDifferences) {
 
 TEST_P(CudaOpTest, EqualsCpu) {
   for_each_dtype([](const OpCase& c, DType t, TaskDevice gpu) {
-    // The gradient of add sums what was broadcast, in an order of the device's own.
-    const bool sums = c.op == "add" && c.inputs[0].num_elements() != c.inputs[1].num_elements();
+    // Gradients of what was broadcast are sums, in an order of the device's own.
+    bool sums = c.op == "where";
+    if (c.op == "add") sums = c.inputs[0].num_elements() != c.inputs[1].num_elements();
     return equals_cpu(c, t, gpu, is_exact(c.op) && !sums);
   });
 }
@@ -105,9 +108,11 @@ TEST_F(CudaSameBytes, DropoutDrawsWhatTheCpuDraws) {
       const Tensor x = Tensor::uniform(shape, -2, 2, 1, dtype);
       const std::vector<Tensor> inputs = {x, counters(), step_ints(-5, 1234567890123)};
       for (const double p : {0.0, 0.3, 0.999}) {
-        const Attrs attrs = {{"p", p}, {"draw_id", std::int64_t(-77)}};
-        expect_same("dropout", inputs, attrs);
-        expect_same("dropout_backward", inputs, attrs);
+        for (const std::string per : {"element", "channel", "sample"}) {
+          const Attrs attrs = {{"p", p}, {"draw_id", std::int64_t(-77)}, {"per", per}};
+          expect_same("dropout", inputs, attrs);
+          expect_same("dropout_backward", inputs, attrs);
+        }
       }
     }
   }
@@ -116,6 +121,7 @@ TEST_F(CudaSameBytes, DropoutDrawsWhatTheCpuDraws) {
 TEST_F(CudaSameBytes, ViewsKeepTheirBytes) {
   const Tensor x = Tensor::uniform({7, 3, 5}, -2, 2, 1, DType::FP16);
   for (const std::string op : {"flatten", "identity", "stop_gradient"}) expect_same(op, {x});
+  expect_same("reshape", {x}, {{"shape", std::vector<std::int64_t>{21, -1}}});
 }
 
 TEST_F(CudaSameBytes, TopKCountsWhatTheCpuCounts) {

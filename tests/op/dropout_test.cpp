@@ -89,6 +89,26 @@ TEST(DropoutTest, WithoutProbabilityNothingChanges) {
   EXPECT_TRUE(same_bytes(run_op("dropout", inputs_of(x, {}), attrs_of({}, 0.0)).front(), x));
 }
 
+TEST(DropoutTest, WholeChannelsAndWholeSamplesAreDropped) {
+  const Tensor x = Tensor::full({40, 5, 6}, 1);
+  for (const std::string per : {"channel", "sample"}) {
+    Attrs attrs = attrs_of({});
+    attrs.set("per", per);
+    const Tensor y = run_op("dropout", inputs_of(x, {}), attrs).front();
+    int kept = 0;
+    for (std::int64_t n = 0; n < 40; ++n) {
+      for (std::int64_t i = 0; i < 30; ++i) {
+        const std::int64_t first = per == "sample" ? 0 : i % 6;
+        ASSERT_EQ(y.at(n * 30 + i), y.at(n * 30 + first)) << per << ", sample " << n;
+        kept += y.at(n * 30 + i) != 0;
+      }
+    }
+    EXPECT_NEAR(kept, 1200 * (1 - kP), per == "sample" ? 5 * 30 * 2.9 : 5 * 5 * 7.1) << per;
+    const Tensor dx = grad_op("dropout", inputs_of(x, {}), attrs, {x}).front();
+    EXPECT_TRUE(same_bytes(dx, y)) << per;
+  }
+}
+
 TEST(DropoutTest, RefusesAProbabilityOfOne) {
   const Tensor x = Tensor::uniform({5, 7}, 1, 2, 1);
   EXPECT_TRUE(refuses([&] { run_op("dropout", inputs_of(x, {}), attrs_of({}, 1.0)); }, {"p is 1"}));

@@ -73,6 +73,10 @@ std::vector<OpCase> loss_cases();
 std::vector<OpCase> conv_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> pooling_cases();
+std::vector<OpCase> math_cases();
+std::vector<OpCase> reduction_cases();
+std::vector<OpCase> layout_cases();
+std::vector<OpCase> sequence_cases();
 std::vector<OpCase> all_cases();
 // Too large for finite differences: they fill a device's grid more than once, or take paths of
 // their own there.
@@ -83,6 +87,10 @@ std::vector<OpCase> large_loss_cases();
 std::vector<OpCase> large_conv_cases();
 std::vector<OpCase> large_norm_cases();
 std::vector<OpCase> large_pooling_cases();
+std::vector<OpCase> large_math_cases();
+std::vector<OpCase> large_reduction_cases();
+std::vector<OpCase> large_layout_cases();
+std::vector<OpCase> large_sequence_cases();
 std::vector<OpCase> large_cases();
 
 }  // namespace tr::test

@@ -34,9 +34,9 @@ OpCase mul_reduce_case(const std::string& name, const Shape& x, const Shape& lik
   c.low = {0, 1, 2};
   c.summed = x.num_elements() / like.num_elements();
   c.refusals = {{"factors that differ",
-                 {Tensor::zeros({4, 5}), Tensor::zeros({5}), Tensor::zeros({5})},
+                 {Tensor::zeros({4, 5}), Tensor::zeros({4}), Tensor::zeros({5})},
                  {},
-                 {"[4, 5]", "[5]"}}};
+                 {"[4, 5]", "[4]"}}};
   return c;
 }
 

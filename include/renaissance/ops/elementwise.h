@@ -2,6 +2,7 @@
 #pragma once
 
 #include <source_location>
+#include <string>
 
 #include "renaissance/core/export.h"
 #include "renaissance/graph/blueprint.h"
@@ -141,6 +142,20 @@ inline BluePrint dropout(float p, std::source_location where = std::source_locat
   return layer("dropout", {{"p", double(p)}}, 1, where);
 }
 
+/// dropout of whole channels of a sample: x [N, ..., C] keeps or loses all places of a channel.
+/// Agrees with torch.nn.Dropout2d, channels last, in distribution.
+inline BluePrint dropout_channels(float p,
+                                  std::source_location where = std::source_location::current()) {
+  return layer("dropout", {{"p", double(p)}, {"per", std::string("channel")}}, 1, where);
+}
+/// dropout of whole samples, at the end of a residual's body: its block is left out with
+/// probability p. Source: arXiv:1603.09382. Agrees with torchvision.ops.StochasticDepth(p, "row")
+/// in distribution.
+inline BluePrint stochastic_depth(float p,
+                                  std::source_location where = std::source_location::current()) {
+  return layer("dropout", {{"p", double(p)}, {"per", std::string("sample")}}, 1, where);
+}
+
 /// y = x. Vanishes at compile time.
 inline BluePrint identity(std::source_location where = std::source_location::current()) {
   return layer("identity", {}, 1, where);
@@ -151,9 +166,9 @@ inline BluePrint stop_gradient(std::source_location where = std::source_location
   return layer("stop_gradient", {}, 1, where);
 }
 
-/// y = a + b, a layer of two inputs. Shape and dtype of a; b may broadcast to a (its axes of size
-/// 1, or missing at the front, are repeated), and its gradient is then summed over those axes.
-/// @throws InvalidArgument  b does not broadcast to a.
+/// y = a + b, a layer of two inputs, broadcast to one shape: axes of size 1, or missing at the
+/// front, are repeated, and the gradient of what was repeated is summed over those axes.
+/// @throws InvalidArgument  at compile(): the shapes do not broadcast, or the dtypes differ.
 inline BluePrint add(std::source_location where = std::source_location::current()) {
   return layer("add", {}, 2, where);
 }
@@ -163,9 +178,9 @@ inline Value add(const Value& a, const Value& b,
   return add(where)(a, b);
 }
 
-/// y = a * b; b is broadcast to the shape of a along its axes of size 1, a channel's factor for
-/// instance: x [N, H, W, C] times [N, 1, 1, C]. Saves both. Agrees with torch.mul.
-/// @throws InvalidArgument  at compile(): b does not broadcast to a, or has another dtype.
+/// y = a * b, broadcast as in add, a channel's factor for instance: x [N, H, W, C] times
+/// [N, 1, 1, C]. Saves both. Agrees with torch.mul.
+/// @throws InvalidArgument  at compile(): the shapes do not broadcast, or the dtypes differ.
 inline BluePrint mul(std::source_location where = std::source_location::current()) {
   return layer("mul", {}, 2, where);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <source_location>
 
 #include "renaissance/core/export.h"
@@ -35,5 +36,26 @@ TR_API BluePrint bn(float momentum = 0.1f, float eps = 1e-5f, bool ends_branch =
 /// Agrees with torch.nn.BatchNorm2d in eval() mode.
 TR_API BluePrint bn_frozen(float eps = 1e-5f,
                            std::source_location where = std::source_location::current());
+
+// Normalisations of each sample by itself, the same in training and outside of it. Parameters are
+// fp32 and have no weight decay; statistics are computed in fp32 and saved, 4 bytes each.
+// @throws InvalidArgument  at compile(): eps <= 0, too few axes, groups that do not divide C.
+
+/// y = (x - mean) * rstd * weight + bias over the last `num_axes` axes, rstd = 1 / sqrt(var + eps)
+/// with the biased variance. Parameters weight and (unless `bias` is false) bias, of those axes.
+/// Saves x, mean, rstd. Source: arXiv:1607.06450. Agrees with torch.nn.LayerNorm.
+TR_API BluePrint layer_norm(float eps = 1e-5f, int num_axes = 1, bool bias = true,
+                            std::source_location where = std::source_location::current());
+
+/// y = x * rstd * weight over the last `num_axes` axes, rstd = 1 / sqrt(mean of x^2 + eps).
+/// Saves x, rstd. Source: arXiv:1910.07467. Agrees with torch.nn.RMSNorm (whose eps is 1.2e-7).
+TR_API BluePrint rms_norm(float eps = 1e-6f, int num_axes = 1,
+                          std::source_location where = std::source_location::current());
+
+/// layer_norm over height, width and each of `groups` runs of the channels of x [N, ..., C];
+/// parameters weight and bias [C]. With as many groups as channels it is instance norm.
+/// Saves x, mean, rstd. Source: arXiv:1803.08494. Agrees with torch.nn.GroupNorm.
+TR_API BluePrint group_norm(std::int64_t groups, float eps = 1e-5f, bool bias = true,
+                            std::source_location where = std::source_location::current());
 
 }  // namespace tr

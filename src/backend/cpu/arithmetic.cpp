@@ -1,45 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // add and mul with broadcasting, their gradients reduce_to and mul_reduce, and cast.
-#include <array>
-
-#include "backend/cpu/dispatch.h"
-#include "backend/cpu/float_rows.h"
-#include "backend/cpu/partition.h"
+#include "backend/cpu/broadcast.h"
 #include "backend/cpu/sums.h"
 
 namespace tr::cpu {
 namespace {
-
-constexpr int kMaxRank = Shape::kMaxRank;
-
-/// How a small shape repeats inside a large one, axes aligned at the back: step of the small
-/// tensor's element for one step along each axis of the large one, 0 where it repeats.
-struct Broadcast {
-  int rank = 0;
-  std::array<std::int64_t, kMaxRank> dims{};  // of the large one
-  std::array<std::int64_t, kMaxRank> steps{};
-
-  Broadcast(const Shape& large, const Shape& small) : rank(large.rank()) {
-    std::int64_t step = 1;
-    for (int axis = rank - 1, at = small.rank() - 1; axis >= 0; --axis, --at) {
-      dims[std::size_t(axis)] = large[axis];
-      const std::int64_t length = at >= 0 ? small[at] : 1;
-      steps[std::size_t(axis)] = length == 1 ? 0 : step;
-      step *= length;
-    }
-  }
-  std::int64_t columns() const { return rank == 0 ? 1 : dims[std::size_t(rank - 1)]; }
-  bool repeats_columns() const { return rank == 0 || steps[std::size_t(rank - 1)] == 0; }
-  /// Element of the small tensor where row `row` of the large one begins.
-  std::int64_t offset_of_row(std::int64_t row) const {
-    std::int64_t offset = 0;
-    for (int axis = rank - 2; axis >= 0; --axis) {
-      offset += row % dims[std::size_t(axis)] * steps[std::size_t(axis)];
-      row /= dims[std::size_t(axis)];
-    }
-    return offset;
-  }
-};
 
 struct Plus {
   float operator()(float a, float b) const { return a + b; }
@@ -48,50 +13,24 @@ struct Times {
   float operator()(float a, float b) const { return a * b; }
 };
 
-template <typename Op, typename T>
-void combine_row(const T* a, const T* b, bool repeat_b, T* y, std::int64_t columns) {
-  constexpr Op op;
-  float wide_a[kRowBlock], wide_b[kRowBlock], result[kRowBlock];
-  for (std::int64_t i = 0; i < columns; i += kRowBlock) {
-    const std::int64_t n = std::min(kRowBlock, columns - i);
-    const float* left = as_floats(a + i, wide_a, n);
-    float* into = result_floats(y + i, result);
-    if (repeat_b) {
-      const float value = to_float(b[0]);
-      for (std::int64_t j = 0; j < n; ++j) into[j] = op(left[j], value);
-    } else {
-      const float* right = as_floats(b + i, wide_b, n);
-      for (std::int64_t j = 0; j < n; ++j) into[j] = op(left[j], right[j]);
-    }
-    put_floats(y + i, into, n);
-  }
-}
-
-/// y = op(a, b), b repeated to the shape of a.
+/// y = op(a, b), both repeated to the shape of y.
 template <typename Op>
 void launch_combine(const KernelArgs& args) {
-  const Shape& shape = args.in_type(0).shape;
-  const std::int64_t count = shape.num_elements();
-  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+  const Shape over = rows_of_output(args, {0, 1});
+  const FloatOperand a = float_operand(args, 0, over), b = float_operand(args, 1, over);
+  dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T *a = args.in<T>(0), *b = args.in<T>(1);
     T* y = args.out<T>(0);
-    if (shape == args.in_type(1).shape) {
-      for_chunks(args.pool(), count, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-        combine_row<Op>(a + begin, b + begin, false, y + begin, end - begin);
-      });
-      return;
-    }
-    if (count == 0) return;
-    const Broadcast map(shape, args.in_type(1).shape);
-    const std::int64_t columns = map.columns();
-    for_chunks(args.pool(), count / columns, rows_per_task(columns),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   combine_row<Op>(a + row * columns, b + map.offset_of_row(row),
-                                   map.repeats_columns(), y + row * columns, columns);
-                 }
-               });
+    const std::int64_t columns = a.map.columns();
+    for_row_runs(args.pool(), over, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
+      constexpr Op op;
+      float wide_a[kRowBlock], wide_b[kRowBlock], result[kRowBlock];
+      T* to = y + row * columns + column;
+      const float *left = a.row(row, column, n, wide_a), *right = b.row(row, column, n, wide_b);
+      float* into = result_floats(to, result);
+      for (std::int64_t j = 0; j < n; ++j) into[j] = op(left[j], right[j]);
+      put_floats(to, into, n);
+    });
   });
 }
 
@@ -99,17 +38,17 @@ void launch_combine(const KernelArgs& args) {
 template <typename T>
 struct Elements {
   const T* x;
-  const float* at(std::int64_t i, float* buffer, std::int64_t n) const {
-    return as_floats(x + i, buffer, n);
+  std::int64_t columns;
+  const float* at(std::int64_t row, std::int64_t column, std::int64_t n, float* buffer) const {
+    return as_floats(x + row * columns + column, buffer, n);
   }
 };
 /// What mul_reduce sums: products, never rounded to T.
-template <typename T>
 struct Products {
-  const T *a, *b;
-  const float* at(std::int64_t i, float* buffer, std::int64_t n) const {
+  FloatOperand a, b;
+  const float* at(std::int64_t row, std::int64_t column, std::int64_t n, float* buffer) const {
     float wide_a[kRowBlock], wide_b[kRowBlock];
-    const float *left = as_floats(a + i, wide_a, n), *right = as_floats(b + i, wide_b, n);
+    const float *left = a.row(row, column, n, wide_a), *right = b.row(row, column, n, wide_b);
     for (std::int64_t j = 0; j < n; ++j) buffer[j] = left[j] * right[j];
     return buffer;
   }
@@ -124,7 +63,7 @@ void reduce_rows(const Source& source, const Broadcast& map, std::int64_t rows, 
     float* into = sums + map.offset_of_row(row);
     for (std::int64_t i = begin; i < end; i += kRowBlock) {
       const std::int64_t n = std::min(kRowBlock, end - i);
-      const float* values = source.at(row * map.columns() + i, buffer, n);
+      const float* values = source.at(row, i, n, buffer);
       if (map.repeats_columns()) {
         *into += sum_of(n, [&](std::int64_t j) { return values[j]; });
       } else {
@@ -137,41 +76,46 @@ void reduce_rows(const Source& source, const Broadcast& map, std::int64_t rows, 
 /// Columns that one task sums, all rows of them: a cut by shape alone.
 constexpr std::int64_t kReduceColumns = 256;
 
-/// Sums the source, of the shape of input 0, to the shape of the output. make(tag) gives it.
-template <typename Make>
-void reduce(const KernelArgs& args, Make&& make) {
-  const Shape& shape = args.in_type(0).shape;
-  const std::int64_t outputs = args.out_type(0).shape.num_elements();
-  auto* sums = reinterpret_cast<float*>(args.workspace());
-  std::fill_n(sums, outputs, 0.0f);
-  const Broadcast map(shape, args.out_type(0).shape);
+/// sums = the source, of the shape `large`, summed to the shape `small`.
+template <typename Source>
+void reduce(ThreadPool& pool, const Source& source, const Shape& large, const Shape& small,
+            float* sums) {
+  std::fill_n(sums, small.num_elements(), 0.0f);
+  const Broadcast map(large, small);
   const std::int64_t columns = map.columns();
-  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
-    const auto source = make(tag);
-    const std::int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
-    const std::int64_t chunk =
-        map.repeats_columns() ? std::max<std::int64_t>(1, columns) : kReduceColumns;
-    for_chunks(args.pool(), columns, chunk, [&](std::int64_t begin, std::int64_t end) {
-      reduce_rows(source, map, rows, begin, end, sums);
-    });
+  const std::int64_t rows = columns == 0 ? 0 : large.num_elements() / columns;
+  const std::int64_t chunk =
+      map.repeats_columns() ? std::max<std::int64_t>(1, columns) : kReduceColumns;
+  for_chunks(pool, columns, chunk, [&](std::int64_t begin, std::int64_t end) {
+    reduce_rows(source, map, rows, begin, end, sums);
   });
-  dispatch_float(args.out_type(0).dtype, [&](auto tag) {
+}
+
+void store_sums(const float* sums, const TensorType& type, void* out) {
+  dispatch_float(type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    store_floats(sums, args.out<T>(0), outputs);
+    store_floats(sums, static_cast<T*>(out), type.shape.num_elements());
   });
 }
 
 void launch_reduce_to(const KernelArgs& args) {
-  reduce(args, [&](auto tag) {
-    return Elements<typename decltype(tag)::type>{args.in<typename decltype(tag)::type>(0)};
+  const TensorType &in = args.in_type(0), &out = args.out_type(0);
+  auto* sums = reinterpret_cast<float*>(args.workspace());
+  dispatch_float(in.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const std::int64_t columns = in.shape.rank() == 0 ? 1 : in.shape.back();
+    reduce(args.pool(), Elements<T>{args.in<T>(0), columns}, in.shape, out.shape, sums);
   });
+  store_sums(sums, out, args.out<void>(0));
 }
 
 void launch_mul_reduce(const KernelArgs& args) {
-  reduce(args, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return Products<T>{args.in<T>(0), args.in<T>(1)};
-  });
+  const Shape& large = args.in_type(0).shape;
+  const TensorType& out = args.out_type(0);
+  auto* sums = reinterpret_cast<float*>(args.workspace());
+  const Products products{float_operand(args, 0, large), float_operand(args, 1, large)};
+  reduce(args.pool(), products, large, out.shape, sums);
+  store_sums(sums, out, args.out<void>(0));
 }
 
 void launch_cast(const KernelArgs& args) {
@@ -210,4 +154,12 @@ const KernelRegistration kMulReduce{reducing_kernel("mul_reduce", launch_mul_red
 const KernelRegistration kCast{simple_kernel("cast", launch_cast, refuse_unless_floating)};
 
 }  // namespace
+
+void sum_floats_to(ThreadPool& pool, const float* values, const Shape& large,
+                   const TensorType& out_type, void* out, float* sums) {
+  const std::int64_t columns = large.rank() == 0 ? 1 : large.back();
+  reduce(pool, Elements<float>{values, columns}, large, out_type.shape, sums);
+  store_sums(sums, out_type, out);
+}
+
 }  // namespace tr::cpu

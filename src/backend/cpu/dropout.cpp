@@ -58,6 +58,8 @@ void launch(const KernelArgs& args) {
   const std::int64_t* row = step_row<std::int64_t>(args, 2, 1);
   const auto seed = std::uint64_t(row[kIntSeed]);
   const std::int64_t first_sample = row[kIntSampleOffset];
+  const std::int64_t draws =
+      dropout_draws(args.attrs().str("per"), elements, shape.rank() == 0 ? 1 : shape.back());
 
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -66,6 +68,14 @@ void launch(const KernelArgs& args) {
           dropout_address(seed, step, draw_id, std::uint64_t(first_sample + n));
       const T* x = args.in<T>(0) + n * elements;
       T* y = args.out<T>(0) + n * elements;
+      if (draws != elements) {
+        for (std::int64_t i = 0; i < elements; ++i) {
+          const std::int64_t draw = i % draws;
+          const std::uint32_t word = address.block(std::uint32_t(draw / 4)).v[draw % 4];
+          y[i] = from_float<T>((word >> 8) >= threshold ? to_float(x[i]) * scale : 0.0f);
+        }
+        return;
+      }
       std::uint32_t words[kWords];
       float values[kWords];
       for (std::int64_t i = 0; i < elements; i += kWords) {

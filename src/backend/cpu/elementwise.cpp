@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/activation_rows.h"
-#include "backend/cpu/dispatch.h"
-#include "backend/cpu/float_rows.h"
-#include "backend/cpu/partition.h"
+#include "backend/cpu/map_kernels.h"
 
 namespace tr::cpu {
 namespace {
@@ -33,55 +31,12 @@ float alpha_of(const Attrs& attrs) {
 
 template <typename Functor>
 void launch_forward(const KernelArgs& args) {
-  const float alpha = alpha_of<Functor>(args.attrs());
-  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* x = args.in<T>(0);
-    T* y = args.out<T>(0);
-    const std::int64_t count = args.in_type(0).shape.num_elements();
-    for_chunks(args.pool(), count, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-      float widened[kRowBlock], result[kRowBlock];
-      for (std::int64_t i = begin; i < end; i += kRowBlock) {
-        const std::int64_t n = std::min(kRowBlock, end - i);
-        float* into = result_floats(y + i, result);
-        forward_rows<Functor>(as_floats(x + i, widened, n), into, n, alpha);
-        put_floats(y + i, into, n);
-      }
-    });
-  });
+  map_forward(args, functors::make<Functor>(alpha_of<Functor>(args.attrs())));
 }
 
 template <typename Functor>
 void launch_backward(const KernelArgs& args) {
-  const float alpha = alpha_of<Functor>(args.attrs());
-  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* dy = args.in<T>(0);
-    const T* saved = args.in<T>(1);
-    T* dx = args.out<T>(0);
-    const std::int64_t count = args.in_type(0).shape.num_elements();
-    for_chunks(args.pool(), count, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-      float wide_dy[kRowBlock], wide_saved[kRowBlock], result[kRowBlock];
-      for (std::int64_t i = begin; i < end; i += kRowBlock) {
-        const std::int64_t n = std::min(kRowBlock, end - i);
-        float* into = result_floats(dx + i, result);
-        backward_rows<Functor>(as_floats(saved + i, wide_saved, n), as_floats(dy + i, wide_dy, n),
-                               into, n, alpha);
-        put_floats(dx + i, into, n);
-      }
-    });
-  });
-}
-
-/// All inputs and outputs share one floating dtype.
-std::string refuse_mixed(const KernelQuery& query) {
-  for (const TensorType& type : query.in) {
-    if (type.dtype != query.in.front().dtype) {
-      return fmt::format("the inputs are {} and {}, expected one dtype", query.in.front().dtype,
-                         type.dtype);
-    }
-  }
-  return refuse_unless_floating(query);
+  map_backward(args, functors::make<Functor>(alpha_of<Functor>(args.attrs())));
 }
 
 using ActivationMap = std::map<std::string, ActivationRows, std::less<>>;

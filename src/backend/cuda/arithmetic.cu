@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // add and mul with broadcasting, and cast; reduce_to and mul_reduce are in reduce_to.cu.
-#include "backend/cuda/axes.h"
+#include "backend/cuda/broadcast.cuh"
 #include "backend/cuda/cast.cuh"
 #include "backend/cuda/widen.h"
 
@@ -49,22 +49,46 @@ struct MapBroadcast {
   }
 };
 
+/// Both are repeated.
+template <typename Op, typename Offset>
+struct MapBoth {
+  Operand<Offset> a, b;
+  void* y;
+  DType dtype;
+
+  template <int N>
+  __device__ void run(std::int64_t i) const {
+    put(y, dtype, i, Op::of(a(i), b(i)));
+  }
+};
+
+/// Op is commutative: the larger input comes first.
 template <typename Op>
 void launch_binary(const KernelArgs& args) {
-  const Shape &shape = args.in_type(0).shape, &other = args.in_type(1).shape;
+  const Shape& shape = args.out_type(0).shape;
   const std::int64_t count = shape.num_elements();
+  const auto is_whole = [&](int i) { return args.in_type(i).shape.num_elements() == count; };
+  if (!is_whole(0) && !is_whole(1)) {
+    return dispatch_offset(count, [&](auto tag) {
+      using Offset = typename decltype(tag)::type;
+      const Operand<Offset> a(args, 0, shape), b(args, 1, shape);
+      launch_map<1>(args, count, true,
+                    MapBoth<Op, Offset>{a, b, args.out<void>(0), args.out_type(0).dtype});
+    });
+  }
+  const int large = is_whole(0) ? 0 : 1, small = 1 - large;
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kWide = kVectorBytes / int(sizeof(T));
-    const T *a = args.in<T>(0), *b = args.in<T>(1);
+    const T *a = args.in<T>(large), *b = args.in<T>(small);
     T* y = args.out<T>(0);
-    if (count == other.num_elements()) {
+    if (is_whole(small)) {
       launch_map<kWide>(args, count, aligned_to(kVectorBytes, a, b, y), MapSame<Op, T>{a, b, y});
       return;
     }
     dispatch_offset(count, [&](auto offset_tag) {
       using Offset = typename decltype(offset_tag)::type;
-      const Broadcast<Offset> map(shape, other);
+      const Broadcast<Offset> map(shape, args.in_type(small).shape);
       launch_map<kWide>(args, count, aligned_to(kVectorBytes, a, y),
                         MapBroadcast<Op, T, Offset>{a, b, y, map.large});
     });

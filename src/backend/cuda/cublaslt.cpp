@@ -28,6 +28,7 @@ CublasLt load() {
   library.resolve("cublasLtMatmulDescSetAttribute", api.desc_set);
   library.resolve("cublasLtMatrixLayoutCreate", api.layout_create);
   library.resolve("cublasLtMatrixLayoutDestroy", api.layout_destroy);
+  library.resolve("cublasLtMatrixLayoutSetAttribute", api.layout_set);
   library.resolve("cublasLtMatmulPreferenceCreate", api.preference_create);
   library.resolve("cublasLtMatmulPreferenceDestroy", api.preference_destroy);
   library.resolve("cublasLtMatmulPreferenceSetAttribute", api.preference_set);

@@ -69,6 +69,22 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t samples, std::int6
   }
 }
 
+/// Several elements of a sample have one draw: element e that of e % count.
+template <typename T>
+struct MapShared {
+  const T* x;
+  T* y;
+  std::int64_t elements, count;
+  Draws draws;
+
+  template <int N>
+  __device__ void run(std::int64_t i) const {
+    const std::int64_t sample = i / elements, draw = (i - sample * elements) % count;
+    const Philox4 words = draws.address(sample).block(std::uint32_t(draw / kWords));
+    y[i] = from_float<T>(draws.applied(words.v[draw % kWords], to_float(x[i])));
+  }
+};
+
 void launch_dropout(const KernelArgs& args) {
   const Shape& shape = args.in_type(0).shape;
   const std::int64_t samples = shape[0], count = shape.num_elements();
@@ -84,6 +100,12 @@ void launch_dropout(const KernelArgs& args) {
     constexpr int kWide = kVectorBytes / int(sizeof(T));
     const T* x = args.in<T>(0);
     T* y = args.out<T>(0);
+    const std::int64_t shared =
+        dropout_draws(args.attrs().str("per"), elements, shape.rank() == 0 ? 1 : shape.back());
+    if (shared != elements) {
+      launch_map<1>(args, count, true, MapShared<T>{x, y, elements, shared, draws});
+      return;
+    }
     const bool whole = elements % kWide == 0 && aligned_to(kVectorBytes, x, y);
     const std::int64_t pieces = samples * ceil_div<std::int64_t>(elements, whole ? kWide : kWords);
     dispatch_offset(pieces, [&](auto offset_tag) {

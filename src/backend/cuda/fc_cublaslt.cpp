@@ -21,7 +21,8 @@ constexpr int kLeastAsked = 8;                    // of the heuristics: some ans
 /// Enough for the partial results of a product cut 16 times along k, within cuBLASLt's usual 32
 /// MiB.
 std::int64_t workspace_bytes(const ProductShape& shape) {
-  const std::int64_t wanted = 16 * shape.result_elements() * std::int64_t(sizeof(float));
+  const std::int64_t results = shape.result_elements() * shape.batch;
+  const std::int64_t wanted = 16 * results * std::int64_t(sizeof(float));
   return std::clamp<std::int64_t>(ceil_div<std::int64_t>(wanted, 256) * 256, kMiB / 16, 32 * kMiB);
 }
 
@@ -57,6 +58,17 @@ Owned<cublasLtMatrixLayout_t> make_layout(DType dtype, std::int64_t rows, std::i
                             columns),
            "cublasLtMatrixLayoutCreate");
   return {layout, lt.layout_destroy};
+}
+
+/// `batch` matrices, `stride` elements apart.
+void set_batch(cublasLtMatrixLayout_t layout, std::int64_t batch, std::int64_t stride) {
+  const auto count = std::int32_t(batch);
+  const CublasLt& lt = cublaslt();
+  lt.check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+           "cublasLtMatrixLayoutSetAttribute");
+  lt.check(
+      lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+      "cublasLtMatrixLayoutSetAttribute");
 }
 
 template <typename T>
@@ -141,6 +153,11 @@ class CublasLtProduct final : public Product {
         second_(make_layout(shape.dtype, shape.transpose_a ? shape.k : shape.m,
                             shape.transpose_a ? shape.m : shape.k)),
         result_(make_layout(shape.result, shape.m, shape.n)) {
+    if (shape.batch > 1) {
+      set_batch(first_.get(), shape.batch, shape.b_stride);
+      set_batch(second_.get(), shape.batch, shape.a_stride);
+      set_batch(result_.get(), shape.batch, shape.result_elements());
+    }
     cublasLtMatmulDesc_t desc = nullptr;
     cublaslt().check(cublaslt().desc_create(&desc, compute, CUDA_R_32F),
                      "cublasLtMatmulDescCreate");
@@ -227,6 +244,7 @@ class CublasLtProduct final : public Product {
 };
 
 std::string refuse(const ProductShape& shape) {
+  if (shape.batch > INT32_MAX) return fmt::format("{} products, expected fewer", shape.batch);
   if (shape.m > 0 && shape.n > 0 && shape.k > 0) return "";
   return fmt::format("the product [{}, {}] x [{}, {}] is empty", shape.m, shape.k, shape.k,
                      shape.n);

@@ -21,6 +21,11 @@ struct ProductShape {
   bool transpose_b = false;
   DType dtype = DType::FP32;   // of A and B
   DType result = DType::FP32;  // of C: FP32, or that of A and B
+  /// Products that one launch makes: C's lie one behind the other, A's and B's so many elements
+  /// apart. Fused::NONE only.
+  std::int64_t batch = 1;
+  std::int64_t a_stride = 0;
+  std::int64_t b_stride = 0;
 
   std::int64_t result_elements() const { return m * n; }
 };

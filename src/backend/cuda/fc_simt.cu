@@ -14,6 +14,7 @@ constexpr int kDepth = 16;  // terms of k in shared memory at a time
 constexpr int kEach = 4;    // results of a thread, each way
 constexpr int kSide = kTile / kEach;
 constexpr int kThreads = kSide * kSide;
+constexpr std::int64_t kMostAtOnce = 65535;
 
 /// A matrix read through strides: element (i, k) lies at i * across + k * along.
 template <typename T>
@@ -38,10 +39,18 @@ __device__ void load_tile(float (&tile)[kDepth][kTile + 1], const Operand<T>& fr
   }
 }
 
+/// From product to product of a batch.
+struct Strides {
+  std::int64_t a, b, c;
+};
+
 template <typename T, typename Result>
 __global__ __launch_bounds__(kThreads) void product_kernel(Operand<T> a, Operand<T> b, Result* c,
                                                            std::int64_t m, std::int64_t n,
-                                                           std::int64_t k) {
+                                                           std::int64_t k, Strides strides) {
+  a.data += blockIdx.y * strides.a;
+  b.data += blockIdx.y * strides.b;
+  c += blockIdx.y * strides.c;
   __shared__ float a_tile[kDepth][kTile + 1], b_tile[kDepth][kTile + 1];
   const std::int64_t across = ceil_div<std::int64_t>(n, kTile);
   const std::int64_t row = std::int64_t(blockIdx.x) / across * kTile;
@@ -94,13 +103,22 @@ class SimtProduct final : public Product {
  private:
   template <typename T, typename Result>
   void run_typed(const KernelArgs& args, const ProductOperands& operands, Result* c) const {
-    const auto& [m, n, k, transpose_a, transpose_b, dtype, result] = shape_;
+    const std::int64_t m = shape_.m, n = shape_.n, k = shape_.k;
+    const bool transpose_a = shape_.transpose_a, transpose_b = shape_.transpose_b;
     const Operand<T> a{static_cast<const T*>(operands.a), transpose_a ? 1 : k, transpose_a ? m : 1};
     const Operand<T> b{static_cast<const T*>(operands.b), transpose_b ? k : 1, transpose_b ? 1 : n};
     LaunchShape shape;
     shape.grid.x = unsigned(ceil_div<std::int64_t>(m, kTile) * ceil_div<std::int64_t>(n, kTile));
     shape.block.x = kThreads;
-    launch(args, shape, product_kernel<T, Result>, a, b, c, m, n, k);
+    // A grid has at most kMostAtOnce products.
+    for (std::int64_t first = 0; first < shape_.batch; first += kMostAtOnce) {
+      shape.grid.y = unsigned(std::min(kMostAtOnce, shape_.batch - first));
+      Operand<T> left = a, right = b;
+      left.data += first * shape_.a_stride;
+      right.data += first * shape_.b_stride;
+      launch(args, shape, product_kernel<T, Result>, left, right, c + first * m * n, m, n, k,
+             Strides{shape_.a_stride, shape_.b_stride, m * n});
+    }
   }
 
   ProductShape shape_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cast to the dtype that a tensor has already, reduce_to its own shape, means of single cells: the
-// readers read the source instead.
+// readers read the source instead. mul_reduce that sums nothing is mul.
 #include <algorithm>
 
 #include "graph/passes/pass.h"
@@ -13,6 +13,13 @@ bool is_identity(const LoweredGraph& graph, const LoweredNode& node) {
                                   "adaptive_avgpool_backward"};
   if (std::find(std::begin(ops), std::end(ops), node.op) == std::end(ops)) return false;
   return graph.tensor(node.inputs[0]).type == graph.tensor(node.outputs[0]).type;
+}
+
+void simplify(const LoweredGraph& graph, LoweredNode& node) {
+  if (node.op != "mul_reduce") return;
+  if (graph.tensor(node.inputs[0]).type != graph.tensor(node.outputs[0]).type) return;
+  node.op = "mul";
+  node.inputs.resize(2);
 }
 
 bool touches(const LoweredNode& node, TensorId id) {
@@ -49,6 +56,7 @@ void eliminate_identities(LoweredGraph& graph, const KernelOracle&) {
     for (TensorId& id : node.inputs) {
       if (id != kNoTensor) id = source[std::size_t(id)];
     }
+    simplify(graph, node);
     if (!is_identity(graph, node)) continue;
     const TensorId in = node.inputs[0];
     const TensorId out = node.outputs[0];

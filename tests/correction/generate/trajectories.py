@@ -60,6 +60,54 @@ class Branching(nn.Module):
         return self.head(torch.cat([y, F.silu(self.side(y))], -1))
 
 
+class Residual(nn.Module):
+    def __init__(self, *body):
+        super().__init__()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+class Attention(nn.Module):
+    """Causal, two heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_proj, self.out_proj = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        parts = [p.unflatten(-1, (2, 4)).transpose(1, 2) for p in self.in_proj(x).split(8, -1)]
+        y = F.scaled_dot_product_attention(*parts, is_causal=True)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+
+class Rows(nn.Module):
+    """A parameter of that many rows."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, 8))
+
+
+class Transformer(nn.Module):
+    """Four places of three numbers and a class token, one block, the mean of all places."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head, self.norm = nn.Linear(3, 8), nn.Linear(8, 5), nn.LayerNorm(8)
+        self.tokens, self.positions = Rows(1), Rows(5)
+        self.block = nn.Sequential(
+            Residual(nn.LayerNorm(8), Attention()),
+            Residual(nn.LayerNorm(8), nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8)),
+        )
+
+    def forward(self, x):
+        x = self.stem(x.unflatten(-1, (4, 3)))
+        x = torch.cat([self.tokens.weight.expand(len(x), 1, 8), x], 1) + self.positions.weight
+        return self.head(self.norm(self.block(x)).mean(1))
+
+
 def _sgd(**options):
     return lambda groups, lr: torch.optim.SGD(groups, lr=lr, **options)
 
@@ -107,6 +155,7 @@ RUNS = {
     "lars": dict(make=_made(Lars, momentum=0.9, trust_coeff=0.02), lr=0.1, decay=0.01),
     "lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05),
     "muon": dict(make=_made(MuonAndAdamW, adam_rate=0.5), lr=0.02, decay=0.1),
+    "transformer": dict(SGD, model=Transformer, samples=175),
 }
 
 
@@ -138,6 +187,9 @@ def _initialise(model, generator):
     for param in model.parameters():
         bound = math.sqrt(6 / param.shape[1]) if param.dim() == 2 else 0.1
         param.data = uniform(generator, *param.shape, low=-bound, high=bound)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.weight.data = as_float32_values(1 + module.weight.data)
 
 
 def _relu_margin(model):

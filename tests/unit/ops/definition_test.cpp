@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "backend/elementwise_functors.h"
+#include "backend/math_functors.h"
 #include "graph/computation_graph.h"
 #include "op_cases.h"
 #include "renaissance/core/error.h"
@@ -177,6 +177,26 @@ TEST(GradientRules, GiveTheTypesOfTheInputs) {
                          "gap",
                          "add",
                          "mul",
+                         "sub",
+                         "div",
+                         "prelu",
+                         "masked_fill",
+                         "tril",
+                         "sum",
+                         "amax",
+                         "var",
+                         "permute",
+                         "transpose",
+                         "slice",
+                         "gather",
+                         "position_embedding",
+                         "prepend_tokens",
+                         "matmul",
+                         "softmax",
+                         "log_softmax_axis",
+                         "layer_norm",
+                         "rms_norm",
+                         "group_norm",
                          "concat",
                          "cast",
                          "flatten",
@@ -228,6 +248,13 @@ TEST(ElementwiseTable, RowsAgreeWithFunctors) {
     forward->gradient(graph.builder(), graph.builder().node(0), dy);
     EXPECT_EQ(graph.builder().node(1).inputs[1], Functor::kSaves == functors::Saved::Y ? y : x)
         << name;
+  });
+  functors::for_each_math([&]<typename Functor>() {
+    ++num_functors;
+    const std::string name(Functor::kName);
+    EXPECT_NE(OpRegistry::instance().find(name), nullptr) << name << " has a functor and no row";
+    const OpDef& backward = OpRegistry::instance().get(name + "_backward");
+    EXPECT_EQ(backward.inputs[1], Functor::kSaves == functors::Saved::Y ? "y" : "x") << name;
   });
   for (const OpDef* def : all_ops()) {
     const bool row = def->elementwise && def->inputs == std::vector<std::string>{"x"} &&

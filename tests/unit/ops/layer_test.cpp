@@ -11,6 +11,7 @@
 #include "renaissance/ops/linear.h"
 #include "renaissance/ops/norm.h"
 #include "renaissance/ops/pooling.h"
+#include "renaissance/ops/sequence.h"
 #include "renaissance/ops/shape.h"
 #include "support/throws.h"
 
@@ -157,6 +158,28 @@ TEST(Layers, BuildersRefuseContradictions) {
   EXPECT_TRUE(
       throws<InvalidArgument>([] { mbconv(6, 32, 3); }, "mbconv: stride is 3, expected 1 or 2"));
   EXPECT_TRUE(throws<InvalidArgument>([] { concat(std::vector<Value>{}); }, "no value is given"));
+}
+
+TEST(Layers, ATransformerBlockHasItsSizes) {
+  const ArchPlan plan = plan_of(transformer_block(8, 2, {.causal = true, .dropout = 0.1f}), {5, 8});
+  EXPECT_EQ(output_shape(plan), (Shape{5, 8}));
+  EXPECT_EQ(plan.num_params(), 2 * 2 * 8 + 4 * 8 * 9 + 8 * 8 * 8 + 8 * 5);
+  EXPECT_EQ(param(plan, "0.body.0.1.in_proj.weight").spec.type.shape, (Shape{24, 8}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { attention(8, 3); }, "heads is 3, expected a divisor"));
+}
+
+TEST(Layers, IdsOfAVocabularyBecomeScoresOfIt) {
+  const ArchPlan plan = expand(seq(embedding(11, 8), position_embedding(), transformer_block(8, 2),
+                                   layer_norm(), fc(11, false)),
+                               {{"image", {Shape{5}, DType::INT32}}});
+  EXPECT_EQ(output_shape(plan), (Shape{5, 11}));
+  EXPECT_EQ(param(plan, "0.weight").spec.type.shape, (Shape{11, 8}));
+  EXPECT_EQ(param(plan, "1.weight").spec.type.shape, (Shape{5, 8}));
+}
+
+TEST(Layers, ReshapedFeaturesHaveNoImageBehindThem) {
+  const ArchPlan plan = plan_of(seq(flatten(), reshape({6, 6}), fc(4, false)), {3, 4, 3});
+  EXPECT_TRUE(param(plan, "2.weight").spec.file.empty());
 }
 
 TEST(Layers, AttributesReachTheOps) {

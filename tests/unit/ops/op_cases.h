@@ -26,6 +26,7 @@ inline TensorType f32(Shape shape) { return {shape, DType::FP32}; }
 inline TensorType f16(Shape shape) { return {shape, DType::FP16}; }
 inline TensorType i32(Shape shape) { return {shape, DType::INT32}; }
 inline TensorType i64(Shape shape) { return {shape, DType::INT64}; }
+inline TensorType boolean(Shape shape) { return {shape, DType::BOOL}; }
 inline TensorType u8(Shape shape) { return {shape, DType::UINT8}; }
 
 std::vector<ShapeCase> map_cases();      // elementwise, arithmetic, views, joining
@@ -34,6 +35,7 @@ std::vector<ShapeCase> loss_cases();
 std::vector<ShapeCase> step_cases();        // optimizers and the step's tail
 std::vector<ShapeCase> fused_step_cases();  // what lowering makes of them
 std::vector<ShapeCase> fused_norm_cases();
+std::vector<ShapeCase> tensor_cases();  // arithmetic, comparisons, reductions
 std::vector<ShapeCase> all_cases();
 
 }  // namespace tr::test

@@ -12,8 +12,8 @@ namespace tr::test {
 
 std::vector<ShapeCase> all_cases() {
   std::vector<ShapeCase> all;
-  for (auto* family :
-       {map_cases, product_cases, loss_cases, step_cases, fused_step_cases, fused_norm_cases}) {
+  for (auto* family : {map_cases, product_cases, loss_cases, step_cases, fused_step_cases,
+                       fused_norm_cases, tensor_cases}) {
     for (ShapeCase& c : family()) all.push_back(std::move(c));
   }
   return all;
