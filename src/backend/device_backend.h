@@ -40,6 +40,9 @@ struct DeviceBackend {
   std::function<std::vector<LibraryInfo>()> libraries;
   /// Bytes of a device's memory that nothing has taken. @throws DeviceError
   std::function<std::int64_t(int index)> free_memory;
+  /// Microseconds that a copy of so many bytes from pinned memory to the device takes; empty:
+  /// copies are not measured. @throws OutOfMemory, DeviceError
+  std::function<double(int index, std::int64_t bytes)> copy_us;
   /// @throws OutOfMemory, DeviceError
   std::function<std::unique_ptr<Executor>(const CompileResult&, const ExecutorOptions&)>
       make_executor;

@@ -2,9 +2,12 @@
 #include "core/cpu_topology.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -42,21 +45,64 @@ std::vector<int> parse_core_list(const std::string& text) {
   }
 }
 
-std::vector<int> nearest_first(std::vector<int> cores, int here, const std::string& nodes) {
+namespace {
+
+struct MemoryNode {
+  int number = -1;
+  std::vector<int> cores;
+
+  bool has(int core) const { return std::find(cores.begin(), cores.end(), core) != cores.end(); }
+};
+
+std::vector<MemoryNode> memory_nodes(const std::string& folder) {
+  std::vector<MemoryNode> nodes;
   std::error_code none;  // a machine without memory nodes
-  for (const auto& entry : std::filesystem::directory_iterator(nodes, none)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename();
+    MemoryNode node;
+    if (!name.starts_with("node")) continue;
+    const char* const end = name.data() + name.size();
+    const auto [behind, error] = std::from_chars(name.data() + 4, end, node.number);
     std::ifstream file(entry.path() / "cpulist");
     std::string text;
-    if (!std::getline(file, text)) continue;
-    const std::vector<int> node = parse_core_list(text);
-    const auto on_node = [&](int core) {
-      return std::find(node.begin(), node.end(), core) != node.end();
-    };
-    if (!on_node(here)) continue;
-    std::stable_partition(cores.begin(), cores.end(), on_node);
+    if (error != std::errc() || behind != end || !std::getline(file, text)) continue;
+    node.cores = parse_core_list(text);
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::vector<int> nearest_first(std::vector<int> cores, int here, const std::string& nodes) {
+  for (const MemoryNode& node : memory_nodes(nodes)) {
+    if (!node.has(here)) continue;
+    std::stable_partition(cores.begin(), cores.end(), [&](int core) { return node.has(core); });
     break;
   }
   return cores;
+}
+
+int memory_node_of(int here, const std::string& nodes) {
+  const std::vector<MemoryNode> all = memory_nodes(nodes);
+  if (all.size() < 2) return -1;
+  for (const MemoryNode& node : all) {
+    if (node.has(here)) return node.number;
+  }
+  return -1;
+}
+
+bool prefer_memory_node(std::span<const std::byte> memory, int node) {
+  constexpr int kPreferred = 1;  // MPOL_PREFERRED
+  constexpr std::uintptr_t kPage = 4096;
+  constexpr int kMostNodes = 64;
+  if (node < 0 || node >= kMostNodes) return false;
+  const std::uint64_t mask = std::uint64_t{1} << node;
+  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t first = (at + kPage - 1) / kPage * kPage,
+                       last = (at + memory.size()) / kPage * kPage;
+  if (last <= first) return true;
+  return syscall(SYS_mbind, first, last - first, kPreferred, &mask, kMostNodes + 1, 0) == 0;
 }
 
 }  // namespace tr

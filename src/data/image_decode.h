@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "renaissance/data/dataset.h"
+
 namespace tr::data {
 
 class FormatDecoder;
@@ -33,11 +35,7 @@ struct PixelRect {
   bool operator==(const PixelRect&) const = default;
 };
 
-/// What becomes of the EXIF orientation of a picture.
-enum class ExifPolicy : std::uint8_t {
-  APPLY,  // the picture is turned upright, before anything else sees it
-  IGNORE  // the picture is taken as it is stored
-};
+using tr::ExifPolicy;
 
 /// How a decoder works: the same for all pictures of a set.
 struct DecodeOptions {

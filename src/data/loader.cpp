@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/loader.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -9,8 +11,10 @@
 
 #include "core/check.h"
 #include "core/clock.h"
+#include "core/cpu_topology.h"
 #include "core/format.h"
 #include "core/human.h"
+#include "core/log.h"
 #include "data/loader_threads.h"
 #include "data/memory_dataset.h"
 #include "data/split_pipeline.h"
@@ -59,7 +63,7 @@ struct Loader::Impl {
         train(make_pipeline("training", config.train, Split::TRAIN)),
         val(make_pipeline("validation", config.val, Split::VAL)),
         counts(choose_threads(config, reads_files())),
-        unit_samples{unit_samples_of(Split::TRAIN), unit_samples_of(Split::VAL)},
+        units(unit_plan()),
         consumer(phases, samplers(), start_phase, start_step),
         station(config.num_slots, slot_bytes()),
         failures(std::size_t(config.num_slots)),
@@ -79,8 +83,9 @@ struct Loader::Impl {
       if (val) val->reserve(s);
     }
     make_buffers();
+    place_slots();
     try {
-      const UnitCursor start(consumer, unit_samples);
+      const UnitCursor start(consumer, units);
       threads.start("read", counts.readers, [this, start](int r) { run(start, r, &Impl::read); });
       threads.start("work", counts.workers, [this, start](int w) { run(start, w, &Impl::work); });
     } catch (...) {  // the threads that did start must end
@@ -98,6 +103,13 @@ struct Loader::Impl {
     threads.join();
   }
 
+  /// Slots come from the memory of the consumer's node: a device near it copies from them.
+  void place_slots() const {
+    const int node = memory_node_of(sched_getcpu());
+    if (node < 0 || prefer_memory_node(station.memory(), node)) return;
+    log_info("loader: its slots are not bound to memory node {}: the system refuses it", node);
+  }
+
   /// Where samples lie between being read and written: each worker's own place, or the ring that
   /// readers fill ahead of the workers.
   void make_buffers() {
@@ -106,7 +118,7 @@ struct Loader::Impl {
     for (const Split split : {Split::TRAIN, Split::VAL}) {
       const SplitPipeline* p = pipeline(split);
       if (p == nullptr) continue;
-      const std::int64_t samples = unit_samples[std::size_t(split)];
+      const std::int64_t samples = units.samples[std::size_t(split)];
       unit_bytes = std::max(unit_bytes, std::size_t(samples) * p->input_stride());
       if (p->reads_files()) pictures = std::max(pictures, samples);
     }
@@ -143,6 +155,10 @@ struct Loader::Impl {
   }
   bool reads_files() const {
     return (train && train->reads_files()) || (val && val->reads_files());
+  }
+  UnitPlan unit_plan() const {
+    return {{unit_samples_of(Split::TRAIN), unit_samples_of(Split::VAL)},
+            {train && train->mixes(), val && val->mixes()}};
   }
   /// As many as leave each worker some units of the batches that may be filled.
   std::int64_t unit_samples_of(Split split) const {
@@ -186,9 +202,29 @@ struct Loader::Impl {
     if (buffer.error) note_failure(unit.batch, buffer);
     if (!buffer.skipped.empty()) note_skipped(unit.batch, buffer);
     if (ring) ring->take(index);
-    ThreadCounters::raise(mine.samples, unit.count);
-    station.finish(unit.batch, unit.units_of_batch);
+    if (!unit.is_partner()) ThreadCounters::raise(mine.samples, unit.count);
+    if (station.finish(unit.batch, unit.units_of_batch)) {
+      complete(unit, mine);
+      station.hand_over(unit.batch);
+    }
     return true;
+  }
+
+  /// What needs the whole batch, by the thread that wrote its last unit.
+  void complete(const Unit& unit, ThreadCounters& mine) {
+    Failure& failure = failures[std::size_t(station.slot_of(unit.batch))];
+    if (failure.error) return;
+    try {
+      fill_skipped(unit);
+      if (!pipeline(unit.split)->mixes()) return;
+      const std::int64_t start_ns = now_ns();
+      pipeline(unit.split)->mix(unit, station.slot_bytes(unit.batch));
+      StageTimes times;
+      times[Stage::MIX] = now_ns() - start_ns;
+      mine.add(times);
+    } catch (...) {  // next() throws it to the consumer
+      failure.error = std::current_exception();
+    }
   }
 
   void read_into(UnitBuffer& buffer, const Unit& unit, ThreadCounters& mine) {
@@ -226,23 +262,25 @@ struct Loader::Impl {
     rows.insert(rows.end(), buffer.skipped.begin(), buffer.skipped.end());
   }
 
-  /// Gives rows without a sample of their own one of the same batch. Of a batch that is ready, by
-  /// the consumer: only then all rows are known.
-  void fill_skipped(std::int64_t batch) {
-    std::vector<std::int64_t>& rows = skipped[std::size_t(station.slot_of(batch))];
+  /// Gives rows without a sample of their own one of the same batch.
+  void fill_skipped(const Unit& unit) {
+    std::vector<std::int64_t>& rows = skipped[std::size_t(station.slot_of(unit.batch))];
     if (rows.empty()) return;
     std::sort(rows.begin(), rows.end());
-    const std::int64_t size = consumer.share().size;
+    const std::int64_t size = unit.batch_size;
+    const bool no_partner = rows.back() == size;  // its own micro-batch is another one
+    if (no_partner) rows.pop_back();
     const auto copies = rows_to_copy(rows, size);
-    if (copies.empty()) {
+    if (copies.empty() && !rows.empty()) {
       throw_as<DataError>(
           "none of the {} samples of a batch can be read (bad_sample_policy is skip); the last "
           "reason: {}",
           size, config.bad_samples->last());
     }
-    for (const auto& [to, from] : copies) {
-      pipeline(consumer.phase().split)->copy_row(station.slot_bytes(batch), from, to);
-    }
+    const SplitPipeline& p = *pipeline(unit.split);
+    std::byte* slot = station.slot_bytes(unit.batch);
+    for (const auto& [to, from] : copies) p.copy_row(slot, from, to);
+    if (no_partner) p.copy_row(slot, size - 1, size);
     rows.clear();
   }
 
@@ -280,8 +318,8 @@ struct Loader::Impl {
   const PhaseFunction phases;
   std::unique_ptr<SplitPipeline> train, val;
   const ThreadCounts counts;
-  const std::array<std::int64_t, 2> unit_samples;  // by split
-  StreamCursor consumer;                           // at the batch that next() gives
+  const UnitPlan units;
+  StreamCursor consumer;  // at the batch that next() gives
   TransferStation station;
   std::mutex failure_mutex;                        // taken only by threads that met a failure
   std::vector<Failure> failures;                   // by slot
@@ -322,7 +360,6 @@ const Batch* Loader::next() {
     m.wait_ms += watch.ms();
   }
   m.check_failure(m.taken);
-  m.fill_skipped(m.taken);
   m.advance_pending = true;
   return m.describe(m.taken++);
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/image_decode.h"
 #include "data/sample_policy.h"
 #include "data/stage_times.h"
 #include "renaissance/core/shape.h"
@@ -37,11 +38,16 @@ struct SplitConfig {
   bool drop_last = false;
   bool cache_processed =
       false;  // CPVS: keep the processed split in memory; deterministic transforms only
+  /// Width of the field "soft_label" that a chain with Mixup or CutMix adds to training batches.
+  int mixed_classes = 0;
 };
 
 struct LoaderConfig {
   SplitConfig train, val;
   DType image_dtype = DType::FP32;  // FP16, BF16 under amp
+  /// In place of "image" batches hold "image_pixels" (UINT8) and "image_tail" (pixel::ImageTail):
+  /// whoever takes them does the last pass.
+  bool raw_images = false;
   std::uint64_t seed = 0;
   int num_workers = 0;  // transform and normalise; 0: chosen from the processor's cores
   /// Threads that only read, ahead of the workers. 0: the workers read for themselves. kChosen:
@@ -53,6 +59,7 @@ struct LoaderConfig {
   int rank = 0, world_size = 1;
   std::shared_ptr<BadSamples> bad_samples;  // null: the first sample that cannot be read fails
   bool full_memory = false;                 // FULLY: the whole set is read into memory first
+  DecodeOptions decode;                     // of picture files; their channels come from the set
 
   const SplitConfig& of(Split split) const { return split == Split::TRAIN ? train : val; }
 };

@@ -22,9 +22,6 @@ DecodeRequest request_of(const std::optional<SourceCrop>& crop) {
 
 }  // namespace
 
-PictureStage::PictureStage(int color_channels)
-    : decoder_(DecodeOptions{.color_channels = color_channels}) {}
-
 ImageRef PictureStage::run_pixels(const PixelChain& chain, std::span<const std::byte> file,
                                   std::string_view who, const DrawAddress& address) {
   warning_.clear();

@@ -19,7 +19,7 @@ namespace tr::data {
 /// largest picture and stays.
 class PictureStage {
  public:
-  explicit PictureStage(int color_channels);
+  explicit PictureStage(const DecodeOptions& options) : decoder_(options) {}
 
   /// Decodes what `chain` needs of the picture and runs its steps: the pixels for
   /// PixelChain::normalise(), in memory of this stage. `who` names the file in messages.

@@ -27,7 +27,7 @@ constexpr std::int64_t kMostPixels = 100'000'000;
 /// Reads samples of any kind of set, one after the other.
 class SampleReader {
  public:
-  explicit SampleReader(const Dataset& dataset) : dataset_(dataset) {
+  SampleReader(const Dataset& dataset, ExifPolicy exif) : dataset_(dataset) {
     for (const Field& field : dataset.fields()) {
       const bool image = field.name == "image";
       buffers_.emplace_back(std::size_t(bytes_of(field.type)) + data::kImageSlack);
@@ -41,7 +41,7 @@ class SampleReader {
     TR_CHECK(image_ >= 0 && type_.dtype == DType::UINT8,
              "preview: the set {} has no field \"image\" of type uint8", dataset.name());
     if (encoded_) {
-      decoder_.emplace(data::DecodeOptions{.color_channels = int(type_.shape[2])});
+      decoder_.emplace(data::DecodeOptions{.color_channels = int(type_.shape[2]), .exif = exif});
     }
   }
 
@@ -133,7 +133,7 @@ std::vector<std::uint8_t> fitted(const ImageRef& picture, ImageShape cell, Image
 class Previewer {
  public:
   Previewer(const TransformChain& chain, const Shape& input, const PreviewOptions& options)
-      : chain_(chain, input, DType::FP32, /*mixes_batches=*/true),
+      : chain_(chain, input, DType::FP32),
         norms_(data::channel_norms(chain.normalization, int(input[2]))),
         options_(options) {
     const Shape out = chain_.output_shape();
@@ -205,7 +205,7 @@ std::string write_preview(const Dataset& dataset, const TransformChain& chain,
                           const std::string& png_path, const PreviewOptions& options) {
   const std::string text_path = json_path(png_path);
   check_options(dataset, options);
-  SampleReader reader(dataset);
+  SampleReader reader(dataset, options.exif);
   Previewer previewer(chain, reader.shape(), options);
   const auto rows = int(
       std::min<std::int64_t>(options.num_samples, dataset.num_samples() - options.first_sample));

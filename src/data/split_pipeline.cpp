@@ -56,6 +56,8 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
       split_(split),
       seed_(loader.seed),
       image_dtype_(loader.image_dtype),
+      raw_images_(loader.raw_images),
+      decode_(loader.decode),
       bad_samples_(loader.bad_samples) {
   TR_CHECK(config.dataset != nullptr, "{} data: there is no set", who_);
   TR_CHECK(!config.cache_processed || !config.transforms.is_random(),
@@ -75,6 +77,8 @@ void SplitPipeline::plan_fields(const LoaderConfig& loader) {
   TR_CHECK(fields.size() <= kMostFields,
            "{} data: the set {} has {} fields, at most {} are possible", who_,
            config_.dataset->name(), fields.size(), kMostFields);
+  const bool mixes = mixes_batches(config_.transforms);
+  const std::int64_t rows = config_.batch_size + (mixes ? 1 : 0);
   for (const Field& field : fields) {
     FieldPlan plan;
     plan.name = field.name;
@@ -84,16 +88,77 @@ void SplitPipeline::plan_fields(const LoaderConfig& loader) {
       encoded_ = field.encoded;
       plan_image(plan, field, loader);
     }
+    if (field.name == "label") {
+      label_field_ = int(fields_.size());
+      label_dtype_ = field.type.dtype;
+    }
     plan.input_offset = input_stride_;
     input_stride_ += aligned(plan.input_bytes, kInputAlignment);
-    plan.offset = slot_bytes_;
-    slot_bytes_ += aligned(plan.sample_bytes * std::size_t(config_.batch_size), kFieldAlignment);
+    place_rows(plan, rows);
     sample_bytes_ += plan.sample_bytes;
     fields_.push_back(plan);
   }
   TR_CHECK(image_field_ >= 0 || config_.transforms.transforms.empty(),
            "{} data: the set {} has no field \"image\" for the transforms {}", who_,
            config_.dataset->name(), config_.transforms.str());
+  if (raw_images_) plan_tail();
+  if (mixes) plan_mixing(fields, loader);
+}
+
+void SplitPipeline::plan_tail() {
+  TR_CHECK(chain_, "{} data: the set {} has no images of type uint8 that a graph could normalise",
+           who_, config_.dataset->name());
+  FieldPlan plan;
+  plan.name = "image_tail";
+  plan.sample_bytes = sizeof(pixel::ImageTail);
+  plan.input_offset = input_stride_;
+  tail_field_ = int(fields_.size());
+  place_rows(plan, config_.batch_size);
+  sample_bytes_ += plan.sample_bytes;
+  fields_.push_back(plan);
+}
+
+void SplitPipeline::place_rows(FieldPlan& plan, std::int64_t rows) {
+  plan.offset = slot_bytes_;
+  slot_bytes_ += aligned(plan.sample_bytes * std::size_t(rows), kFieldAlignment);
+}
+
+void SplitPipeline::plan_mixing(std::span<const Field> fields, const LoaderConfig& loader) {
+  const auto refuse = [&](std::string_view why) {
+    throw_as<InvalidArgument>("{} data: {}: batches cannot be mixed: {}", who_,
+                              config_.transforms.str(), why);
+  };
+  if (split_ != Split::TRAIN) refuse("only training batches are");
+  if (!chain_) refuse("the set has no images of type uint8");
+  if (raw_images_) refuse("their images are left to be normalised");
+  const auto label = std::find_if(fields.begin(), fields.end(),
+                                  [](const Field& field) { return field.name == "label"; });
+  const bool is_class = label != fields.end() && label->type.shape.rank() == 0 &&
+                        (label_dtype_ == DType::INT32 || label_dtype_ == DType::INT64);
+  if (!is_class) refuse("the set has no field \"label\" that is a class number");
+  const bool taken = std::any_of(fields.begin(), fields.end(),
+                                 [](const Field& field) { return field.name == "soft_label"; });
+  if (taken) refuse("the set has a field \"soft_label\" of its own");
+  const Shape out = chain_->output_shape();
+  mix_ = BatchMix::of(config_.transforms, {int(out[0]), int(out[1]), int(out[2])},
+                      loader.image_dtype, config_.mixed_classes);
+  soft_label_.name = "soft_label";
+  soft_label_.sample_bytes = std::size_t(config_.mixed_classes) * sizeof(float);
+  place_rows(soft_label_, config_.batch_size);
+}
+
+void SplitPipeline::mix(const Unit& unit, std::byte* slot) const {
+  const std::int64_t size = unit.batch_size;
+  if (size == 0) return;
+  if (size == sampler_->step_size(unit.step_position / sampler_->config().global_batch)) {
+    copy_row(slot, size - 1, size);  // the step's last one stands before its first
+  }
+  mix_->apply({.images = fields_[std::size_t(image_field_)].row(slot, 0),
+               .labels = fields_[std::size_t(label_field_)].row(slot, 0),
+               .label_dtype = label_dtype_,
+               .soft_labels = reinterpret_cast<float*>(soft_label_.row(slot, 0)),
+               .count = size},
+              pixel::batch_address(seed_, unit.epoch, unit.step_position));
 }
 
 void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader) {
@@ -101,7 +166,8 @@ void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const Loader
            "{} data: image_dtype is {}, expected fp32, fp16 or bf16", who_, loader.image_dtype);
   if (field.type.dtype == DType::UINT8) {
     chain_.emplace(config_.transforms, field.type.shape, loader.image_dtype);
-    plan.sample_bytes = chain_->output_bytes();
+    if (raw_images_) plan.name = "image_pixels";
+    plan.sample_bytes = raw_images_ ? chain_->pixels_shape().num_bytes() : chain_->output_bytes();
     plan.input_bytes = chain_->input_buffer_bytes();
     return;
   }
@@ -120,6 +186,7 @@ void SplitPipeline::plan_image(FieldPlan& plan, const Field& field, const Loader
 std::map<std::string, const void*> SplitPipeline::field_pointers(const std::byte* base) const {
   std::map<std::string, const void*> pointers;
   for (const FieldPlan& field : fields_) pointers[field.name] = base + field.offset;
+  if (mix_) pointers[soft_label_.name] = base + soft_label_.offset;
   return pointers;
 }
 
@@ -136,8 +203,9 @@ void SplitPipeline::reserve(WorkerScratch& scratch) const {
   scratch.steps.resize(std::max(scratch.steps.size(), steps));
   if (encoded_) {
     const Field image = config_.dataset->fields()[std::size_t(image_field_)];
-    scratch.pictures[std::size_t(split_)] =
-        std::make_unique<PictureStage>(int(image.type.shape.back()));
+    DecodeOptions options = decode_;
+    options.color_channels = int(image.type.shape.back());
+    scratch.pictures[std::size_t(split_)] = std::make_unique<PictureStage>(options);
   }
 }
 
@@ -162,9 +230,9 @@ void SplitPipeline::read(const Unit& unit, UnitBuffer& buffer, StageTimes& times
 }
 
 void SplitPipeline::read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const {
-  std::array<std::byte*, kMostFields> outputs;
+  std::array<std::byte*, kMostFields + 1> outputs;
   for (std::size_t i = 0; i < fields_.size(); ++i) outputs[i] = input + fields_[i].input_offset;
-  const std::span<std::byte* const> out(outputs.data(), fields_.size());
+  const std::span<std::byte* const> out(outputs.data(), num_set_fields());
   picture == nullptr ? config_.dataset->read(id, out)
                      : config_.dataset->read_encoded(id, *picture, out);
 }
@@ -279,32 +347,39 @@ ImageRef SplitPipeline::picture_pixels(const Row& row, const DrawAddress& addres
 
 void SplitPipeline::write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
                                  std::int64_t* pixels_done_ns) const {
-  const std::uint8_t* pixels = nullptr;
   const DrawAddress address = pixel::augment_address(seed_, std::uint64_t(split_), epoch, row.id);
-  ImageRef picture;
+  ImageRef pixels;
   if (encoded_) {
-    picture = picture_pixels(row, address, scratch);
+    pixels = picture_pixels(row, address, scratch);
   } else if (chain_) {
     const std::byte* image = row.input + fields_[std::size_t(image_field_)].input_offset;
-    pixels = chain_->run_pixels(reinterpret_cast<const std::uint8_t*>(image), address,
-                                scratch.steps.data());
+    pixels = {chain_->run_pixels(reinterpret_cast<const std::uint8_t*>(image), address,
+                                 scratch.steps.data()),
+              chain_->pixels_shape()};
   }
   if (pixels_done_ns != nullptr) *pixels_done_ns = now_ns();
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
+  for (std::size_t f = 0; f < num_set_fields(); ++f) {
     const FieldPlan& field = fields_[f];
     std::byte* out = field.row(row.slot, row.row);
     const std::byte* in = row.input + field.input_offset;
     if (int(f) != image_field_) {
       std::memcpy(out, in, field.sample_bytes);
-    } else if (encoded_) {
-      chain_->normalise(picture, out, address);
     } else if (chain_) {
-      chain_->normalise(pixels, out, address);
+      write_image(row, pixels, address);
     } else {
       convert_floats(reinterpret_cast<const float*>(in), field.input_bytes / sizeof(float),
                      image_dtype_, out);
     }
   }
+}
+
+void SplitPipeline::write_image(const Row& row, const ImageRef& pixels,
+                                const DrawAddress& address) const {
+  std::byte* out = fields_[std::size_t(image_field_)].row(row.slot, row.row);
+  if (!raw_images_) return chain_->normalise(pixels, out, address);
+  const pixel::ImageTail tail =
+      chain_->leave(pixels, reinterpret_cast<std::uint8_t*>(out), address);
+  std::memcpy(fields_[std::size_t(tail_field_)].row(row.slot, row.row), &tail, sizeof tail);
 }
 
 void SplitPipeline::copy_row(std::byte* slot, std::int64_t from, std::int64_t to) const {

@@ -17,6 +17,7 @@
 #include "data/sample_policy.h"
 #include "data/sampler.h"
 #include "data/stage_times.h"
+#include "data/transforms/batch_mix.h"
 #include "data/transforms/chain.h"
 #include "data/unit_cursor.h"
 
@@ -76,6 +77,10 @@ class SplitPipeline {
   void reserve(WorkerScratch& scratch) const;
   /// Row `from` of a batch over row `to`.
   void copy_row(std::byte* slot, std::int64_t from, std::int64_t to) const;
+  /// Whole batches are mixed, by mix(): their rows have one more behind them.
+  bool mixes() const { return mix_.has_value(); }
+  /// Ends the batch of `unit`, all of whose units are written. @throws DataError  a label.
+  void mix(const Unit& unit, std::byte* slot) const;
   std::int64_t cache_bytes() const { return cache_ ? cache_->num_bytes() : 0; }
 
   /// Fetches the unit's samples into the buffer. @throws DataError  of the first one that cannot be
@@ -107,8 +112,13 @@ class SplitPipeline {
   };
   static constexpr std::size_t kMostFields = 64;
 
+  std::size_t num_set_fields() const { return fields_.size() - (tail_field_ >= 0 ? 1 : 0); }
   void plan_fields(const LoaderConfig& loader);
   void plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader);
+  void plan_tail();
+  void plan_mixing(std::span<const Field> fields, const LoaderConfig& loader);
+  /// Rows of `plan` behind what the slot holds so far.
+  void place_rows(FieldPlan& plan, std::int64_t rows);
   void read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const;
   /// A sample on its way to its row. `pixels_done_ns`: when its transforms had ended, if asked for.
   void write_sample(const Row& row, std::int64_t epoch, WorkerScratch& scratch,
@@ -125,6 +135,8 @@ class SplitPipeline {
   template <typename Use>
   std::int64_t stand_in(std::int64_t id, std::int64_t source, const std::string& what,
                         Use&& use) const;
+  /// A sample's pixels into its row.
+  void write_image(const Row& row, const ImageRef& pixels, const DrawAddress& address) const;
   void copy_processed(const std::byte* processed, std::int64_t row, std::byte* slot) const;
   void keep_processed(std::int64_t id, std::int64_t row, std::byte* slot);
 
@@ -133,9 +145,16 @@ class SplitPipeline {
   Split split_;
   std::uint64_t seed_ = 0;
   DType image_dtype_ = DType::FP32;
+  bool raw_images_ = false;
+  DecodeOptions decode_;
   std::shared_ptr<BadSamples> bad_samples_;
   std::optional<Sampler> sampler_;
   std::vector<FieldPlan> fields_;
+  std::optional<BatchMix> mix_;
+  FieldPlan soft_label_;  // where batches are mixed; no field of the set
+  DType label_dtype_ = DType::INT32;
+  int label_field_ = -1;             // index in fields_
+  int tail_field_ = -1;              // of raw images: behind those of the set
   int image_field_ = -1;             // index in fields_; -1: there is none
   bool encoded_ = false;             // the image is a picture file
   std::optional<PixelChain> chain_;  // of UINT8 images

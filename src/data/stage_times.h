@@ -9,11 +9,11 @@
 namespace tr::data {
 
 /// What a sample goes through on its way to a slot.
-enum class Stage : std::uint8_t { READ, DECODE, TRANSFORM, NORMALISE };
-constexpr std::size_t kNumStages = 4;
+enum class Stage : std::uint8_t { READ, DECODE, TRANSFORM, NORMALISE, MIX };
+constexpr std::size_t kNumStages = 5;
 
 constexpr std::string_view stage_name(Stage stage) {
-  constexpr std::string_view kNames[] = {"read", "decode", "transform", "normalise"};
+  constexpr std::string_view kNames[] = {"read", "decode", "transform", "normalise", "mix"};
   return kNames[std::size_t(stage)];
 }
 

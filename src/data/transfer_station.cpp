@@ -34,11 +34,16 @@ bool TransferStation::wait_writable(std::int64_t batch) {
   return false;
 }
 
-void TransferStation::finish(std::int64_t batch, std::int64_t units) {
+bool TransferStation::finish(std::int64_t batch, std::int64_t units) {
   Slot& s = slots_[std::size_t(slot_of(batch))];
   // acq_rel: the last one sees what the others wrote, and passes it on with ready_lap.
-  if (s.finished.fetch_add(1, std::memory_order_acq_rel) + 1 != units) return;
+  if (s.finished.fetch_add(1, std::memory_order_acq_rel) + 1 != units) return false;
   s.finished.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void TransferStation::hand_over(std::int64_t batch) {
+  Slot& s = slots_[std::size_t(slot_of(batch))];
   s.ready_lap.store(lap_after(batch), std::memory_order_release);
   s.ready_lap.notify_one();
 }

@@ -13,11 +13,11 @@
 namespace tr::data {
 
 /// R slots that batches pass through in turn: batch k of the stream lies in slot k mod R. Workers
-/// fill a batch unit by unit; the last unit hands it to the consumer, who gives the slot back for
-/// batch k + R. No locks: a count of finished units a slot, and counts of batches that threads
-/// sleep on in the kernel only when there is nothing to do.
+/// fill a batch unit by unit; who wrote the last one hands it to the consumer, who gives the slot
+/// back for batch k + R. No locks: a count of finished units a slot, and counts of batches that
+/// threads sleep on in the kernel only when there is nothing to do.
 ///
-///   worker    wait_writable(k) ... finish(k, units of k)
+///   worker    wait_writable(k) ... finish(k, units of k); the last one hand_over(k)
 ///   consumer  wait_ready(k) ... release(k)
 ///
 /// Waking threads costs more than filling a small batch. So workers that ran ahead of the consumer
@@ -39,9 +39,11 @@ class TransferStation {
 
   /// Until batch k may be written. False: the station was stopped.
   bool wait_writable(std::int64_t batch);
-  /// One of the `units` units of batch k is written.
-  void finish(std::int64_t batch, std::int64_t units);
-  /// Until every unit of batch k is written.
+  /// One of the `units` units of batch k is written. True for the last one: what all wrote is seen,
+  /// and the batch is the caller's until hand_over().
+  bool finish(std::int64_t batch, std::int64_t units);
+  void hand_over(std::int64_t batch);
+  /// Until batch k was handed over.
   void wait_ready(std::int64_t batch);
   bool is_ready(std::int64_t batch) const;
   /// The consumer needs batch k no longer; in the order of the batches.

@@ -19,13 +19,25 @@ struct Unit {
   std::int64_t first_position = 0;     // of its first sample in the epoch's order
   std::int64_t first_row = 0;          // in the micro-batch
   std::int64_t count = 0;
+  std::int64_t batch_size = 0;     // samples of the micro-batch
+  std::int64_t step_position = 0;  // of the step's first sample in the epoch's order
+  /// Its one sample is the one before the micro-batch's first, for whoever mixes batches: row
+  /// `batch_size`.
+  bool is_partner() const { return count > 0 && first_row == batch_size; }
+};
+
+/// How a stream is cut, by split.
+struct UnitPlan {
+  std::array<std::int64_t, 2> samples{1, 1};  // rows of a unit; the last of a batch may have fewer
+  /// Batches are mixed: a micro-batch that is a part of its step has a unit more, of the sample
+  /// before its first one; before the step's first comes its last.
+  std::array<bool, 2> mixes{};
 };
 
 /// Walks the stream by units, forwards only. Each thread has one of its own.
 class UnitCursor {
  public:
-  /// `unit_samples[split]`: rows of a unit; the last one of a batch may have fewer.
-  UnitCursor(const StreamCursor& start, std::array<std::int64_t, 2> unit_samples);
+  UnitCursor(const StreamCursor& start, const UnitPlan& plan);
 
   /// Moves to unit `index` of the stream, which is not behind the present one. False: the stream
   /// ends before it.
@@ -33,10 +45,13 @@ class UnitCursor {
   Unit unit() const;
 
  private:
-  std::int64_t units_of_batch() const;
+  /// Of its own samples, at least one.
+  std::int64_t row_units() const;
+  bool has_partner() const;
+  std::int64_t units_of_batch() const { return row_units() + (has_partner() ? 1 : 0); }
 
   StreamCursor batches_;
-  std::array<std::int64_t, 2> unit_samples_;
+  UnitPlan plan_;
   std::int64_t batch_ = 0;
   std::int64_t first_unit_ = 0;  // of the batch, in the stream
   std::int64_t index_ = 0;

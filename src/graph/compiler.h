@@ -23,7 +23,9 @@ using FieldLookup = std::function<TensorId(const std::string& field)>;
 struct LossSpec {
   std::string name;
   std::vector<std::string> fields;  // fields that it reads, "label"
-  bool classification = false;      // outputs are class scores: top-1 and top-5 mean something
+  /// What training reads instead of a field that validation reads.
+  std::map<std::string, std::string> training_fields;
+  bool classification = false;  // outputs are class scores: top-1 and top-5 mean something
   /// Adds nodes and returns the FP32 scalar sum of the samples' losses.
   std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)>
       build;
@@ -76,7 +78,18 @@ struct VariantKey {
   }
 };
 
+/// Images that arrive as UINT8 pixels in training and validation: their last pass is a node, which
+/// reads the fields "image_pixels" and "image_tail" (pixel::ImageTail).
+struct RawImages {
+  std::int64_t channels = 0;     // of the result; 0: as they are
+  std::vector<float> mean, std;  // of each channel
+};
+
+/// Attributes of the node normalize_image that makes images of `dtype`.
+Attrs normalize_image_attrs(const RawImages& images, DType dtype);
+
 struct GraphOptions {
+  std::optional<RawImages> raw_images;
   std::optional<DType> low_dtype;  // amp: FP16 or BF16
   std::vector<PrecisionRule> precision;
   bool loss_scaling = false;       // FP16 only

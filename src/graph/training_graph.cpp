@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the logical graphs of a model; docs/execution.md lists the ops of a step in their order.
 #include <algorithm>
+#include <bit>
 
 #include "core/check.h"
 #include "core/fnv.h"
@@ -111,11 +112,20 @@ class ModelGraph {
 
   void forward() {
     for (const ArchInput& in : sources_.plan.inputs) {
-      values_.push_back({builder_.field(in.field), input_dtype(in, options())});
+      const DType dtype = input_dtype(in, options());
+      const bool raw = options().raw_images && in.field == "image" && kind_.mode != Mode::PREDICT;
+      values_.push_back({raw ? normalized_image(dtype) : builder_.field(in.field), dtype});
     }
     for (std::size_t i = 0; i < sources_.plan.layers.size(); ++i) {
       add_layer(sources_.plan.layers[i], precision_[i]);
     }
+  }
+
+  TensorId normalized_image(DType dtype) {
+    builder_.at(GraphId::FORWARD, "image");
+    return builder_.add("normalize_image",
+                        {builder_.field("image_pixels"), builder_.field("image_tail")},
+                        normalize_image_attrs(*options().raw_images, dtype));
   }
 
   void add_layer(const ArchLayer& layer, const LayerPrecision& precision) {
@@ -176,7 +186,9 @@ class ModelGraph {
     }
   }
 
-  TensorId field(const std::string& name) {
+  TensorId field(std::string name) {
+    const auto instead = sources_.loss.training_fields.find(name);
+    if (training() && instead != sources_.loss.training_fields.end()) name = instead->second;
     if (!sources_.sample_fields.contains(name)) {
       throw_as<InvalidArgument>("{}: it reads the field '{}', which the data set does not have",
                                 sources_.loss.name, name);
@@ -357,6 +369,18 @@ class ModelGraph {
 };
 
 }  // namespace
+
+Attrs normalize_image_attrs(const RawImages& images, DType dtype) {
+  const auto bits_of = [](const std::vector<float>& values) {
+    std::vector<std::int64_t> bits;
+    for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    return bits;
+  };
+  return {{"dtype", std::string(name_of(dtype))},
+          {"channels", images.channels},
+          {"mean_bits", bits_of(images.mean)},
+          {"std_bits", bits_of(images.std)}};
+}
 
 std::string_view name_of(Mode mode) {
   switch (mode) {

@@ -60,10 +60,10 @@ int VariantTable::find(Mode mode, std::int64_t batch, MicroStep micro) const {
   return -1;
 }
 
-int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const Fields& fields) {
+int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields) {
   if (const int known = find(mode, batch, micro); known >= 0) return known;
   VariantKey key{.mode = mode, .batch = batch, .micro = micro};
-  for (const auto& [field, type] : fields)
+  for (const auto& [field, type] : fields.of(mode))
     key.fields[field] = {type.shape.prepend(batch), type.dtype};
   key.ema = ema_ && mode != Mode::TRAIN;
   key.name = fmt::format("{}_{}{}", name_of(mode), batch,
@@ -77,11 +77,8 @@ int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const Fiel
 }
 
 VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
-                           const Fields& train_fields, const Fields& eval_fields, bool ema)
+                           const ModeFields& fields, bool ema)
     : batches_(batches), ema_(ema) {
-  const auto fields_of = [&](Mode mode) -> const Fields& {
-    return mode == Mode::TRAIN ? train_fields : eval_fields;
-  };
   // A rank may have nothing to do in a short step; it then runs some variant of the same kind.
   std::vector<std::pair<Mode, MicroStep>> idle;
   const auto add_shares = [&](Mode mode, const data::SamplerConfig& config) {
@@ -94,7 +91,7 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
           const MicroStep kind = mode == Mode::TRAIN ? micro_step(micro) : MicroStep{};
           const std::int64_t size = sampler.share(step, micro).size;
           if (size == 0) idle.emplace_back(mode, kind);
-          if (size > 0) add(mode, size, kind, fields_of(mode));
+          if (size > 0) add(mode, size, kind, fields);
         }
       }
     }
@@ -118,9 +115,9 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
     add_shares(Mode::EVAL, config);
   }
   for (const auto& [mode, kind] : idle) {
-    if (smallest(mode, kind) < 0) add(mode, 1, kind, fields_of(mode));
+    if (smallest(mode, kind) < 0) add(mode, 1, kind, fields);
   }
-  predict_ = add(Mode::PREDICT, batches.local, MicroStep{}, eval_fields);
+  predict_ = add(Mode::PREDICT, batches.local, MicroStep{}, fields);
 }
 
 int VariantTable::smallest(Mode mode, MicroStep micro) const {

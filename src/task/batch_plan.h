@@ -33,14 +33,23 @@ struct SplitSizes {
   bool drop_last = false;
 };
 
+/// Type of one sample of each field, as it is fed to the graphs of a mode.
+struct ModeFields {
+  using Fields = std::map<std::string, TensorType>;
+  Fields train, eval, predict;
+
+  const Fields& of(Mode mode) const {
+    return mode == Mode::TRAIN ? train : mode == Mode::EVAL ? eval : predict;
+  }
+};
+
 /// Every variant that some step of some rank needs, and the look-up from a micro-batch to its
 /// variant.
 class VariantTable {
  public:
-  using Fields = std::map<std::string, TensorType>;  // type of one sample of each field
-  /// `eval_fields` also serve prediction. @throws InvalidArgument  drop_last leaves no step.
-  VariantTable(const BatchPlan& batches, const SplitSizes& sizes, const Fields& train_fields,
-               const Fields& eval_fields, bool ema);
+  /// @throws InvalidArgument  drop_last leaves no step.
+  VariantTable(const BatchPlan& batches, const SplitSizes& sizes, const ModeFields& fields,
+               bool ema);
 
   const std::vector<VariantKey>& keys() const { return keys_; }
   /// Index of the variant for a micro-batch of `size` samples. A size of 0 gets the smallest one of
@@ -51,7 +60,7 @@ class VariantTable {
   std::int64_t batch_of(int variant) const { return keys_[std::size_t(variant)].batch; }
 
  private:
-  int add(Mode mode, std::int64_t batch, MicroStep micro, const Fields& fields);
+  int add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields);
   int find(Mode mode, std::int64_t batch, MicroStep micro) const;
   int smallest(Mode mode, MicroStep micro) const;
   MicroStep micro_step(int micro) const;

@@ -20,6 +20,8 @@
 #include "task/engine_tuning.h"
 #include "task/held_data.h"
 #include "task/memory_check.h"
+#include "task/mixing.h"
+#include "task/raw_images.h"
 #include "task/sample_check.h"
 
 namespace tr {
@@ -56,6 +58,12 @@ Fields fields_of(const Dataset& set, const TransformChain& chain) {
     TensorType type = field.type;
     if (field.name == "image" && type.dtype == DType::UINT8) {
       type = {chain.output_shape(type.shape), DType::FP32};
+    } else if (field.name == "image") {
+      const Normalization& norm = chain.normalization;
+      TR_CHECK(chain.transforms.empty() && norm.mode == NormMode::NO_NORM && norm.mean.empty(),
+               "the field \"image\" of {} is {} and is taken as it is, expected uint8 pixels for "
+               "{}",
+               set.name(), type, chain.str());
     }
     fields[field.name] = type;
   }
@@ -112,11 +120,12 @@ void check_frozen_names(const ArchPlan& arch, const std::vector<std::string>& pr
 }
 
 /// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision.
-void check_model(const RunRequest& request, const Fields& fields, const KernelOracle& oracle) {
-  const ArchPlan arch = expand(request.model, fields);
+ArchPlan check_model(const RunRequest& request, const Fields& fields, const KernelOracle& oracle) {
+  ArchPlan arch = expand(request.model, fields);
   check_kernels_exist(arch, oracle);
   check_frozen_names(arch, request.config.train.freeze);
   plan_precision(arch, graph_options(request.config, BatchPlan{}));
+  return arch;
 }
 
 DatasetPair open_data(const Config& config) {
@@ -131,11 +140,12 @@ DatasetPair open_data(const Config& config) {
 }
 
 VariantTable variants_of(const CompiledRun& run, const BatchPlan& batches) {
-  return {batches, run.sizes, run.train_fields, run.eval_fields, run.ema()};
+  return {batches, run.sizes, run.fields, run.ema()};
 }
 
 void set_batches(CompileRequest& request, const CompiledRun& run, const BatchPlan& batches) {
   request.graph = graph_options(run.config, batches);
+  request.graph.raw_images = run.raw_images;
   request.variants = variants_of(run, batches).keys();
 }
 
@@ -179,7 +189,7 @@ bool decide_keep_processed(const CompiledRun& run) {
   if (!run.config.preprocessor.values().cpvs || !run.data.val) return false;
   constexpr std::int64_t kMostOfMemory = 4;
   std::int64_t sample_bytes = 0;
-  for (const auto& [field, type] : run.eval_fields) sample_bytes += bytes_of(type);
+  for (const auto& [field, type] : run.fields.eval) sample_bytes += bytes_of(type);
   const std::int64_t bytes = sample_bytes * run.sizes.val * run.batches.world_size;
   const std::int64_t most = host_memory_bytes() / kMostOfMemory;
   if (bytes <= most) return true;
@@ -194,6 +204,13 @@ bool decide_data_on_device(const CompiledRun& run, const MemoryBudget& budget) {
   if (place == DataPlace::HOST || (!run.data.train && !run.data.val)) return false;
   const std::string reason = why_not_on_device(run, budget.bytes);
   if (reason.empty()) return true;
+  const bool on_host = run.device.kind != DeviceKind::CPU && !run.raw_images;
+  if (run.config.preprocessor.values().normalize_on == DataPlace::DEVICE && on_host) {
+    throw_as<Unsupported>(
+        "normalize_on is device, and the data were expected to stay there, but {}; expected "
+        "data_place=host",
+        reason);
+  }
   if (place == DataPlace::DEVICE) {
     throw_as<Unsupported>("data_place is device, but the data cannot stay there: {}", reason);
   }
@@ -213,6 +230,12 @@ void announce(const CompiledRun& run) {
     log_info("precision by layer\n{}",
              precision_text(run.compiled.arch, graph_options(run.config, run.batches)));
   }
+  if (run.mixed_classes > 0) {
+    log_info(
+        "{}: labels are mixed with the images; training's top-1 and top-5 count the heavier "
+        "label of each sample",
+        run.train_chain.str());
+  }
   const std::string notice = schedule_notice(train.scheduler, train.total_epochs);
   if (!notice.empty()) log_info("{}", notice);
 }
@@ -228,13 +251,15 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
                   .batch_size = batches.local,
                   .global_batch = batches.global,
                   .shuffle = settings.shuffle_train,
-                  .drop_last = settings.drop_last};
+                  .drop_last = settings.drop_last,
+                  .mixed_classes = mixed_classes};
   loader.val = {.dataset = data.val,
                 .transforms = val_chain,
                 .batch_size = batches.local,
                 .global_batch = eval_batch,
                 .cache_processed = keep_processed_val};
   loader.image_dtype = image_dtype(config);
+  loader.raw_images = raw_images.has_value();
   // Some batches are on their way to a device while others are filled.
   if (device.kind != DeviceKind::CPU) loader.num_slots = kDeviceSlots;
   loader.seed = config.global.values().seed;
@@ -245,6 +270,10 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
   loader.rank = rank;
   loader.world_size = batches.world_size;
   loader.full_memory = settings.fully;
+  loader.decode = {.exif = settings.exif,
+                   .decode_crop_only = settings.decode_crop_only,
+                   .dct_scaling = settings.dct_scaling,
+                   .fast_dct = settings.fast_dct};
   loader.bad_samples = bad_samples;
   return loader;
 }
@@ -293,23 +322,29 @@ CompiledRun compile_run(const RunRequest& request) {
   if (any) {
     run.data_name = any->name();
     fields = fields_of(*any, run.data.train ? run.train_chain : run.val_chain);
-    run.eval_fields =
+    run.fields.predict =
         fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
   } else {
-    run.eval_fields = fed(fields, run.config);
+    run.fields.predict = fed(fields, run.config);
   }
-  run.train_fields = fed(fields, run.config);
-  check_model(request, fields, *oracle);
+  const ArchPlan arch = check_model(request, fields, *oracle);
+  LossSpec loss = loss_spec(run.config.train.loss);
+  if (run.data.train) {
+    run.mixed_classes = mix_labels(run.train_chain, run.config.train.loss, arch, fields, loss);
+  }
+  run.fields.train = fed(fields, run.config);
+  run.fields.eval = run.fields.predict;
 
   run.batches = plan_batches(run.config.global.values(), run.config.global.values().cpu_ranks);
   run.sizes = {run.data.train ? run.data.train->num_samples() : 0,
                run.data.val ? run.data.val->num_samples() : 0,
                run.config.preprocessor.values().drop_last};
+  run.raw_images = decide_raw_images(run);
 
   CompileRequest compile_request;
   compile_request.model = request.model;
   compile_request.sample_fields = fields;
-  compile_request.loss = loss_spec(run.config.train.loss);
+  compile_request.loss = std::move(loss);
   compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);

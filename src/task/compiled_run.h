@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,18 +32,20 @@ struct CompiledRun {
   DatasetPair data;
   std::string data_name;
   TransformChain train_chain, val_chain;
-  std::map<std::string, TensorType> train_fields, eval_fields;  // one sample, as fed to the network
+  ModeFields fields;
   BatchPlan batches;
   SplitSizes sizes;
-  VariantTable variants{BatchPlan{}, SplitSizes{}, {}, {}, false};
+  VariantTable variants{BatchPlan{}, SplitSizes{}, {}, false};
   TuningTable tuning;
   bool classification = false;
   CompileResult compiled;
   std::vector<data::StreamPhase> phases;  // the whole run, in order
   std::int64_t train_steps = 0;           // optimizer steps of one epoch
   std::int64_t val_steps = 0;
-  bool data_on_device = false;            // the sets stay in the device's memory
-  bool keep_processed_val = false;        // CPVS: the processed validation set stays in memory
+  bool data_on_device = false;          // the sets stay in the device's memory
+  std::optional<RawImages> raw_images;  // the graphs normalise images of training and validation
+  int mixed_classes = 0;                // width of "soft_label"; 0: batches are not mixed
+  bool keep_processed_val = false;      // CPVS: the processed validation set stays in memory
   std::shared_ptr<data::BadSamples> bad_samples;  // of all loaders of this run
   double open_ms = 0;  // time to open the named set, which is no part of compiling
 

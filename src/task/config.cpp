@@ -10,6 +10,7 @@
 #include "core/format.h"
 #include "core/log.h"
 #include "core/nearest_name.h"
+#include "data/transforms/batch_mix.h"
 #include "renaissance/data/datasets.h"
 #include "task/parse.h"
 
@@ -128,6 +129,10 @@ void PreprocessorSetting::commit() const {
   TR_CHECK(values_.dataset_path.empty() || !values_.dataset_name.empty(),
            "dataset.path is \"{}\", but dataset.name is not set", values_.dataset_path);
   const TransformChain validation{values_.val_transforms, values_.normalization};
+  TR_CHECK(!data::mixes_batches(validation),
+           "val_transforms are {}: Mixup and CutMix mix training batches, validation takes its "
+           "pictures as they are",
+           validation.str());
   TR_CHECK(!values_.cpvs || !validation.is_random(),
            "using_cpvs is on, but the validation transforms draw numbers ({}): a cached set would "
            "repeat one draw",

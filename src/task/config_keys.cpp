@@ -102,10 +102,18 @@ void set_policy(Config& c, Text value) {
 
 constexpr std::array<Text, 3> kDataPlaces = {"auto", "device", "host"};
 
-void set_data_place(Config& c, Text value) {
+DataPlace place_of(Text value) {
   const auto found = std::find(kDataPlaces.begin(), kDataPlaces.end(), value);
   TR_CHECK(found != kDataPlaces.end(), "\"{}\" is unknown, expected auto, device or host", value);
-  c.preprocessor.data_place(DataPlace(found - kDataPlaces.begin()));
+  return DataPlace(found - kDataPlaces.begin());
+}
+
+constexpr std::array<Text, 2> kExifPolicies = {"apply", "ignore"};
+
+void set_exif(Config& c, Text value) {
+  const auto found = std::find(kExifPolicies.begin(), kExifPolicies.end(), value);
+  TR_CHECK(found != kExifPolicies.end(), "\"{}\" is unknown, expected apply or ignore", value);
+  c.preprocessor.exif(ExifPolicy(found - kExifPolicies.begin()));
 }
 
 /// Turns a kind's name into its enumerator, for optimizer and scheduler, keeping the other fields.
@@ -264,7 +272,8 @@ const ConfigKey kKeys[] = {
     {"cpu_ranks", "integer", "ranks as threads of this process",
      [](Config& c, Text v) { c.global.cpu_ranks(number<int>(v)); },
      [](const Config& c) -> json { return c.global.values().cpu_ranks; }},
-    {"data_place", "auto|device|host", "where samples wait for their steps", set_data_place,
+    {"data_place", "auto|device|host", "where samples wait for their steps",
+     [](Config& c, Text v) { c.preprocessor.data_place(place_of(v)); },
      [](const Config& c) -> json {
        return kDataPlaces[std::size_t(c.preprocessor.values().place)];
      },
@@ -283,6 +292,19 @@ const ConfigKey kKeys[] = {
      "wsd: fraction of the epochs after warm-up at which the rate begins to fall",
      [](Config& c, Text v) { c.train.scheduler.decay_start = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.decay_start; }},
+    {"decode.crop_only", "bool", "picture files: only what the crop needs, the same pixels",
+     [](Config& c, Text v) { c.preprocessor.decode_crop_only(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().decode_crop_only; }, false},
+    {"decode.dct_scaling", "bool", "JPEG files: smaller where the crop is shrunk",
+     [](Config& c, Text v) { c.preprocessor.dct_scaling(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().dct_scaling; }},
+    {"decode.exif", "apply|ignore", "picture files: turned upright, or taken as stored", set_exif,
+     [](const Config& c) -> json {
+       return kExifPolicies[std::size_t(c.preprocessor.values().exif)];
+     }},
+    {"decode.fast_dct", "bool", "JPEG files: less exact transform, plain chroma upsampling",
+     [](Config& c, Text v) { c.preprocessor.fast_dct(boolean(v)); },
+     [](const Config& c) -> json { return c.preprocessor.values().fast_dct; }},
     {"decoupled_weight_decay", "bool", "sgd: w *= 1 - lr * wd instead of g += wd * w",
      [](Config& c, Text v) { c.train.optimizer.decoupled_weight_decay = boolean(v); },
      [](const Config& c) -> json { return c.train.optimizer.decoupled_weight_decay; }},
@@ -437,6 +459,12 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json { return *c.train.optimizer.resolved().nesterov; }},
     {"normalization", "none|mlperf|imagenet|mnist|cifar", "mean and deviation of the images",
      set_normalization, get_normalization},
+    {"normalize_on", "auto|device|host", "where images of the loader are normalised",
+     [](Config& c, Text v) { c.preprocessor.normalize_on(place_of(v)); },
+     [](const Config& c) -> json {
+       return kDataPlaces[std::size_t(c.preprocessor.values().normalize_on)];
+     },
+     false},
     {"not_matrices", "text",
      "muon: name prefixes, comma between them, of matrices that AdamW moves",
      [](Config& c, Text v) { c.train.optimizer.not_matrices = words(v); },

@@ -53,11 +53,12 @@ std::int64_t held_bytes(const CompiledRun& run) {
   return bytes;
 }
 
-std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes) {
+std::string why_not_held(const CompiledRun& run) {
   if (run.device.kind == DeviceKind::CPU) return "the CPU reads from memory anyway";
   if (run.batches.world_size > 1) return "there are several ranks";
   const data::LoaderConfig loader = run.loader_config(0);
-  const bool may_skip = run.bad_samples->policy() != BadSamplePolicy::FAIL;
+  const PreprocessorSetting::Values& settings = run.config.preprocessor.values();
+  const bool may_skip = settings.bad_samples != BadSamplePolicy::FAIL;
   for (const data::SplitConfig* split : {&loader.train, &loader.val}) {
     if (!split->dataset) continue;
     if (may_skip && !data::is_in_memory(*split->dataset))
@@ -77,6 +78,12 @@ std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes)
     return fmt::format("they have {}, more than a quarter of the device's memory ({})",
                        format_bytes(bytes), format_bytes(most));
   }
+  return "";
+}
+
+std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes) {
+  if (std::string reason = why_not_held(run); !reason.empty()) return reason;
+  const std::int64_t bytes = held_bytes(run);
   const std::int64_t left = budget_bytes - run.compiled.memory.peak_bytes();
   if (bytes > left) {
     return fmt::format("they have {}, the arena leaves {} of the device's memory",

@@ -12,8 +12,10 @@
 
 namespace tr {
 
-/// Why the run's data cannot stay in the device's memory, of which the run may take `budget_bytes`;
-/// empty if they can.
+/// Why the run's data cannot stay in the device's memory, whatever its arena takes; empty if they
+/// can.
+std::string why_not_held(const CompiledRun& run);
+/// The same where the run may take `budget_bytes`, its arena included.
 std::string why_not_on_device(const CompiledRun& run, std::int64_t budget_bytes);
 
 /// Bytes that the run's sets take there.

@@ -67,7 +67,13 @@ bool in_files(const Config& c) {
   const std::string& name = c.preprocessor.values().dataset_name;
   return !name.empty() && dataset_traits(name).in_files;
 }
+/// A set that has no name is the user's own.
+bool may_be_files(const Config& c) {
+  return c.preprocessor.values().dataset_name.empty() || in_files(c);
+}
 bool has_checkpoints(const Config& c) { return !c.train.checkpoint_dir.empty(); }
+
+constexpr std::string_view kNoFiles = "the set is no set of picture files, it is read as a whole";
 
 constexpr DependentKey kDependentKeys[] = {
     {"bad_sample_limit",
@@ -75,11 +81,15 @@ constexpr DependentKey kDependentKeys[] = {
      "with bad_sample_policy=fail the first bad sample fails the run"},
     {"checkpoint.every", has_checkpoints, "checkpoint.dir is not set"},
     {"checkpoint.keep", has_checkpoints, "checkpoint.dir is not set"},
+    {"decode.crop_only", may_be_files, kNoFiles},
+    {"decode.dct_scaling", may_be_files, kNoFiles},
+    {"decode.exif", may_be_files, kNoFiles},
+    {"decode.fast_dct", may_be_files, kNoFiles},
     {"load_weights_strict", [](const Config& c) { return !c.train.load_weights.empty(); },
      "load_weights is not set"},
     {"loss_scale", has_loss_scale, "without amp=fp16 gradients are not scaled"},
     {"loss_scale_growth", has_loss_scale, "without amp=fp16 gradients are not scaled"},
-    {"read_timeout", in_files, "the set is no set of picture files, it is read as a whole"},
+    {"read_timeout", in_files, kNoFiles},
     {"step_by",
      [](const Config& c) { return c.train.scheduler.kind != Schedule::CONSTANT || has_warmup(c); },
      "the learning rate is constant"},

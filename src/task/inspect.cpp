@@ -61,9 +61,10 @@ Tensor Trainer::predict_images(const Tensor& images) {
   config.val.dataset = make_tensor_dataset({{"image", images}});
   config.val.global_batch = config.val.batch_size;
   config.val.cache_processed = false;
+  config.raw_images = false;
   config.rank = 0;
   config.world_size = 1;
-  const TensorType& sample = run_.eval_fields.at("image");
+  const TensorType& sample = run_.fields.predict.at("image");
   const Shape given = config.val.transforms.output_shape(images.shape().drop_first());
   TR_CHECK(given == sample.shape,
            "predict_images: images of {} come out of the transforms as {}, expected {} (the input "

@@ -38,6 +38,7 @@ nlohmann::json epoch_object(const EpochRecord& r) {
           {"decode_ms", r.decode_ms},
           {"transform_ms", r.transform_ms},
           {"normalise_ms", r.normalise_ms},
+          {"mix_ms", r.mix_ms},
           {"feed", r.feed},
           {"train_top1", measured(r.train_top1)},
           {"skipped_steps", r.skipped_steps},

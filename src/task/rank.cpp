@@ -48,8 +48,12 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
   executor_ = make_executor(run.device.kind, run.compiled, options);
   state_ = std::make_unique<ModelState>(run.compiled, *executor_);
   for (const auto& [field, bytes] : input_fields(run.compiled)) {
-    fields_.push_back(field);
     zeros_[field].resize(std::size_t(bytes));
+  }
+  for (const data::Split split : {data::Split::TRAIN, data::Split::VAL}) {
+    const Mode mode = split == data::Split::TRAIN ? Mode::TRAIN : Mode::EVAL;
+    for (const auto& [field, bytes] : input_fields(run.compiled, mode))
+      fields_[std::size_t(split)].push_back(field);
   }
   const auto find = [&](const char* name) { return state_->has_persistent(name); };
   if (find("step_floats")) {
@@ -161,12 +165,11 @@ void Rank::fill_rows(std::int64_t epoch) {
 }
 
 void Rank::bind_zeros() {
-  for (const std::string& field : fields_)
-    executor_->bind_input(field, zeros_.find(field)->second.data());
+  for (const auto& [field, zeros] : zeros_) executor_->bind_input(field, zeros.data());
 }
 
 void Rank::bind(const data::Batch& batch) {
-  for (const std::string& field : fields_) {
+  for (const std::string& field : fields_[std::size_t(batch.phase.split)]) {
     const void* data = nullptr;
     if (batch.size == 0) {
       data = zeros_.find(field)->second.data();

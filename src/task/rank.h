@@ -135,7 +135,7 @@ class Rank {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ModelState> state_;
   std::unique_ptr<data::Loader> loader_;
-  std::vector<std::string> fields_;  // that the graphs read
+  std::array<std::vector<std::string>, 2> fields_;  // that the graphs of a split read
   std::map<std::string, std::vector<std::byte>>
       zeros_;  // for steps in which this rank has no sample
 

@@ -152,10 +152,13 @@ void SampleCheck::check_label(std::int64_t id, std::int64_t num_classes) {
            id, split_, value, num_classes - 1, num_classes);
 }
 
-std::map<std::string, std::int64_t> input_fields(const CompileResult& compiled) {
+std::map<std::string, std::int64_t> input_fields(const CompileResult& compiled,
+                                                 std::optional<Mode> mode) {
   std::map<std::string, std::int64_t> bytes;
-  for (const LoweredGraph& graph : compiled.lowered) {
-    for (const LoweredTensor& tensor : graph.tensors) {
+  for (std::size_t v = 0; v < compiled.variants.size(); ++v) {
+    if (mode && compiled.variants[v].mode != *mode) continue;
+    const int graph = compiled.atlas.whole(int(v));
+    for (const LoweredTensor& tensor : compiled.lowered[std::size_t(graph)].tensors) {
       const bool owner = tensor.view_of == kNoTensor;
       if (tensor.role == Role::INPUT && owner)
         bytes[tensor.name] = std::max(bytes[tensor.name], tensor.bytes);

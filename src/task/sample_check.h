@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,10 @@ class SampleCheck {
   std::int64_t last_read_ = -1;
 };
 
-/// Fields of the data that some graph of the run reads, with their largest batch in bytes.
-std::map<std::string, std::int64_t> input_fields(const CompileResult& compiled);
+/// Fields of the data that some graph of the run reads, with their largest batch in bytes; of one
+/// mode, if that is given.
+std::map<std::string, std::int64_t> input_fields(const CompileResult& compiled,
+                                                 std::optional<Mode> mode = std::nullopt);
 
 /// Samples in memory come from the user: each class number must be one of the model's outputs, and
 /// no value that is read may be NaN or infinite. Sets that are read sample by sample are checked

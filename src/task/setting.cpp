@@ -180,6 +180,26 @@ PreprocessorSetting& PreprocessorSetting::read_timeout(double seconds) {
   return *this;
 }
 
+PreprocessorSetting& PreprocessorSetting::exif(ExifPolicy policy) {
+  values_.exif = policy;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::decode_crop_only(bool on) {
+  values_.decode_crop_only = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::dct_scaling(bool on) {
+  values_.dct_scaling = on;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::fast_dct(bool on) {
+  values_.fast_dct = on;
+  return *this;
+}
+
 PreprocessorSetting& PreprocessorSetting::download(bool on) {
   values_.download = on;
   return *this;
@@ -257,6 +277,11 @@ PreprocessorSetting& PreprocessorSetting::using_cpvs(bool on) {
 
 PreprocessorSetting& PreprocessorSetting::data_place(DataPlace place) {
   values_.place = place;
+  return *this;
+}
+
+PreprocessorSetting& PreprocessorSetting::normalize_on(DataPlace place) {
+  values_.normalize_on = place;
   return *this;
 }
 

@@ -47,6 +47,7 @@ json record_json(const EpochRecord& r) {
           {"decode_ms", r.decode_ms},
           {"transform_ms", r.transform_ms},
           {"normalise_ms", r.normalise_ms},
+          {"mix_ms", r.mix_ms},
           {"feed", r.feed},
           {"train_top1", r.train_top1},
           {"skipped_steps", r.skipped_steps},
@@ -68,6 +69,7 @@ EpochRecord record_from(const json& j) {
   r.decode_ms = j.value("decode_ms", 0.0);
   r.transform_ms = j.value("transform_ms", 0.0);
   r.normalise_ms = j.value("normalise_ms", 0.0);
+  r.mix_ms = j.value("mix_ms", 0.0);
   r.feed = j.value("feed", std::string());
   r.bad_samples = j.value("bad_samples", std::int64_t{0});
   r.train_top1 = j.at("train_top1");

@@ -273,6 +273,7 @@ void Trainer::end_training_of_epoch() {
   record.decode_ms = fed[data::Stage::DECODE];
   record.transform_ms = fed[data::Stage::TRANSFORM];
   record.normalise_ms = fed[data::Stage::NORMALISE];
+  record.mix_ms = fed[data::Stage::MIX];
   record.feed = data::feed_verdict(fed, epoch_feed_.seconds);
   epoch_feed_ = {};
   record.bad_samples = run_.bad_samples->count();

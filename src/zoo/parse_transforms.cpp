@@ -73,7 +73,9 @@ const std::vector<Entry>& entries() {
        [](const Numbers& n) { return TrivialAugment(n.whole(0, 31), n.whole(1, 0)); }},
       {"RandomErasing", 0, 5, [](const Numbers& n) {
          return RandomErasing(n(0, 0.5f), {n(1, 0.02f), n(2, 0.33f)}, {n(3, 0.3f), n(4, 3.3f)});
-       }}};
+       }},
+      {"Mixup", 0, 2, [](const Numbers& n) { return Mixup(n(0, 1.0f), n(1, 1.0f)); }},
+      {"CutMix", 0, 2, [](const Numbers& n) { return CutMix(n(0, 1.0f), n(1, 1.0f)); }}};
   return kEntries;
 }
 

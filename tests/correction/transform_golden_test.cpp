@@ -245,25 +245,38 @@ TEST(TransformGolden, StrengthsOfAugmentationsAreTorchvisions) {
 TEST(TransformGolden, MixingAgrees) {
   const SafetensorsFile file = golden("transform_mixing");
   const Tensor& images = file.at("images");
-  const auto* labels = static_cast<const std::int32_t*>(file.at("labels").raw());
   const data::ImageShape shape{8, 10, 3};
-  const auto check = [&](const std::string& name, const data::BatchMix::Mixing& mixing, bool cuts) {
-    Tensor mixed(images.shape(), DType::FP32), soft({5, 4}, DType::FP32);
-    std::memcpy(mixed.raw(), images.raw(), images.num_bytes());
-    const TransformChain chain{.transforms = {cuts ? Transform(CutMix()) : Transform(Mixup())}};
+  using Kind = data::BatchMix::Kind;
+  const auto check = [&](const std::string& name, const data::BatchMix::Mixing& mixing) {
+    // The row behind the last holds the image before the first.
+    constexpr std::int64_t kCount = 5;
+    std::vector<float> rows(images.data<float>(), images.data<float>() + images.num_elements());
+    rows.insert(rows.end(), rows.end() - 8 * 10 * 3, rows.end());
+    std::vector<std::int32_t> labels(file.at("labels").data<std::int32_t>(),
+                                     file.at("labels").data<std::int32_t>() + kCount);
+    labels.push_back(labels.back());
+    Tensor mixed(images.shape(), DType::FP32), soft({kCount, 4}, DType::FP32);
+    const TransformChain chain{.transforms = {Mixup(), CutMix()}};
     const auto mix = data::BatchMix::of(chain, shape, DType::FP32, 4);
     ASSERT_TRUE(mix.has_value());
-    std::vector<std::byte> scratch(mix->scratch_bytes());
-    mix->mix({mixed.raw(), labels, static_cast<float*>(soft.raw()), 5}, mixing, scratch.data());
+    mix->mix({.images = rows.data(),
+              .labels = labels.data(),
+              .soft_labels = soft.data<float>(),
+              .count = kCount},
+             mixing);
+    std::memcpy(mixed.raw(), rows.data(), mixed.num_bytes());
     EXPECT_TRUE(is_close(mixed, array_of(file.at(name + ".images")), tolerance(DType::FP32), name));
     EXPECT_TRUE(is_close(soft, array_of(file.at(name + ".labels")), tolerance(DType::FP32), name));
   };
   for (int i = 0; i < 4; ++i) {
     const std::string name = "mixup_" + std::to_string(i);
-    check(name, {.lambda = *static_cast<const float*>(file.at(name + ".lambda").raw())}, false);
+    check(name, {.kind = Kind::MIXUP,
+                 .lambda = *static_cast<const float*>(file.at(name + ".lambda").raw()),
+                 .rect = {}});
   }
   const auto* box = static_cast<const std::int32_t*>(file.at("cutmix.box").raw());
-  check("cutmix", {.rect = {box[1], box[0], box[3], box[2]}, .lambda = 1 - 25.0f / 80}, true);
+  check("cutmix",
+        {.kind = Kind::CUTMIX, .lambda = 1 - 25.0f / 80, .rect = {box[1], box[0], box[3], box[2]}});
 }
 
 }  // namespace

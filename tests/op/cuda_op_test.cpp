@@ -18,8 +18,9 @@ constexpr TaskDevice kGpu{DeviceKind::CUDA, 0};
 // Ops that move data or round once: every device has the same bytes.
 bool is_exact(const std::string& op) {
   static const std::set<std::string> exact = {
-      "add",   "cast",      "concat",  "where", "tril",  "masked_fill", "triu",    "permute",
-      "slice", "transpose", "reshape", "less",  "equal", "not_equal",   "greater", "less_equal"};
+      "add",   "cast",      "concat",  "where",      "tril",           "masked_fill",
+      "triu",  "permute",   "slice",   "transpose",  "reshape",        "less",
+      "equal", "not_equal", "greater", "less_equal", "normalize_image"};
   return exact.contains(op);
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+
 #include "op/op_harness.h"
 
 namespace tr::test {
@@ -80,6 +82,57 @@ OpCase cast_case(const std::string& to) {
   return c;
 }
 
+/// Pixels of every value; every third picture mirrored, every second one with a rectangle.
+OpCase normalize_case(const std::string& name, const Shape& images, std::int64_t channels,
+                      DType dtype) {
+  OpCase c{.name = "normalize_image_" + name, .op = "normalize_image"};
+  const std::int64_t n = images[0], height = images[1], width = images[2], from = images[3];
+  Tensor pixels(images, DType::UINT8), tails = Tensor::zeros({n, 8}, DType::INT32);
+  for (std::int64_t i = 0; i < images.num_elements(); ++i)
+    pixels.data<std::uint8_t>()[i] = std::uint8_t(i * 37 + i / 256);
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int32_t* tail = tails.data<std::int32_t>() + i * 8;
+    tail[0] = i % 3 == 0 ? 1 : 0;
+    if (i % 2 == 0) tail[1] = 1, tail[2] = 2, tail[3] = 3, tail[4] = 4;  // top, left, height, width
+  }
+  c.inputs = {pixels, tails};
+  std::vector<float> mean, std;
+  std::vector<std::int64_t> mean_bits, std_bits;
+  for (std::int64_t k = 0; k < from; ++k) {
+    mean.push_back(0.4f + 0.01f * float(k));
+    std.push_back(0.3f - 0.02f * float(k));
+    mean_bits.push_back(std::bit_cast<std::int32_t>(mean.back()));
+    std_bits.push_back(std::bit_cast<std::int32_t>(std.back()));
+  }
+  c.attrs = {{"dtype", std::string(name_of(dtype))},
+             {"channels", channels},
+             {"mean_bits", mean_bits},
+             {"std_bits", std_bits}};
+  c.forward = [=](const std::vector<Array>& in) {
+    const std::int64_t to = channels == 0 ? from : channels;
+    Array y(Shape{n, height, width, to});
+    for (std::int64_t i = 0; i < y.shape.num_elements(); ++i) {
+      const std::int64_t k = i % to, x = i / to % width, row = i / to / width % height,
+                         image = i / to / width / height;
+      const auto tail = [&](std::int64_t at) { return in[1][image * 8 + at]; };
+      const bool erased =
+          row >= tail(1) && row < tail(1) + tail(3) && x >= tail(2) && x < tail(2) + tail(4);
+      if (k >= from || erased) continue;
+      const std::int64_t column = tail(0) != 0 ? width - 1 - x : x;
+      const double pixel = in[0][((image * height + row) * width + column) * from + k];
+      y[i] = (pixel / 255 - double(mean[std::size_t(k)])) / double(std[std::size_t(k)]);
+    }
+    return y;
+  };
+  c.dtypes = {dtype};
+  c.scale = 4;  // bound of the values
+  c.refusals = {{"pixels that are floats",
+                 {Tensor::zeros(images), tails},
+                 c.attrs,
+                 {"image has dtype fp32", "uint8"}}};
+  return c;
+}
+
 }  // namespace
 
 std::vector<OpCase> shape_cases() {
@@ -105,7 +158,10 @@ std::vector<OpCase> shape_cases() {
           concat_case("last", -1, {{5, 3}, {5, 4}}),
           concat_case("three", 1, {{2, 1}, {2, 7}, {2, 2}}),
           concat_case("middle", 1, {{2, 3, 4}, {2, 1, 4}}),
-          concat_case("image", 3, {{2, 3, 3, 2}, {2, 3, 3, 5}})};
+          concat_case("image", 3, {{2, 3, 3, 2}, {2, 3, 3, 5}}),
+          normalize_case("gray", {7, 9, 11, 1}, 0, DType::FP32),
+          normalize_case("rgb", {4, 8, 8, 3}, 0, DType::FP16),
+          normalize_case("padded", {5, 7, 6, 3}, 8, DType::BF16)};
 }
 
 std::vector<OpCase> large_shape_cases() {
@@ -128,7 +184,9 @@ std::vector<OpCase> large_shape_cases() {
           reduce_case("both_ends", {33, 1, 65, 17}, {33, 1, 1, 17}),
           concat_case("large", -1, {{5003, 33}, {5003, 64}, {5003, 7}}),
           concat_case("large_aligned", -1, {{5003, 64}, {5003, 32}}),
-          concat_case("many", 1, many)};
+          concat_case("many", 1, many),
+          normalize_case("large", {33, 96, 130, 3}, 0, DType::FP16),
+          normalize_case("large_padded", {33, 96, 130, 3}, 4, DType::FP32)};
 }
 
 }  // namespace tr::test

@@ -13,6 +13,7 @@ struct PreviewArgs {
   std::optional<std::string> data;
   std::string transforms, out;
   std::string split = "train";
+  std::string exif = "apply";
   PreviewOptions options;
   JsonOutput json;
 };
@@ -23,6 +24,7 @@ int run_preview(PreviewArgs args) {
   chain.validate();
   const DatasetPair pair = open_dataset(args.dataset, args.data.value_or(""));
   args.options.validation = args.split == "val";
+  args.options.exif = args.exif == "ignore" ? ExifPolicy::IGNORE : ExifPolicy::APPLY;
   const auto& set = args.options.validation ? pair.val : pair.train;
   TR_CHECK(set != nullptr, "preview: the set {} has no split {}", args.dataset, args.split);
   const std::string text = write_preview(*set, chain, args.out, args.options);
@@ -58,6 +60,9 @@ void add_preview(CLI::App& app, int& exit_code) {
   command->add_option("--seed", args->options.seed, "of the run")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--exif", args->exif, "apply or ignore, as decode.exif of a run")
+      ->check(CLI::IsMember({"apply", "ignore"}))
+      ->capture_default_str();
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_preview(*args); });
 }

@@ -63,6 +63,12 @@ class TR_API Dataset {
 /// (REPLACE). The last two are counted and named in the log. docs/data.md, "Bad samples".
 enum class BadSamplePolicy : std::uint8_t { FAIL, SKIP, REPLACE };
 
+/// What becomes of the EXIF orientation of a picture file.
+enum class ExifPolicy : std::uint8_t {
+  APPLY,  // the picture is turned upright, before anything else sees it
+  IGNORE  // the picture is taken as it is stored
+};
+
 /// Both splits of a set; `val` may be null (validation is then off).
 struct DatasetPair {
   std::shared_ptr<const Dataset> train;

@@ -12,10 +12,11 @@ namespace tr {
 
 struct PreviewOptions {
   std::int64_t first_sample = 0;
-  int num_samples = 8;      // rows of the sheet
-  int num_draws = 7;        // epochs 0, 1, ... beside each sample
-  bool validation = false;  // draws of the validation split
-  std::uint64_t seed = 0;   // of the training run
+  int num_samples = 8;                  // rows of the sheet
+  int num_draws = 7;                    // epochs 0, 1, ... beside each sample
+  bool validation = false;              // draws of the validation split
+  std::uint64_t seed = 0;               // of the training run
+  ExifPolicy exif = ExifPolicy::APPLY;  // of picture files
 };
 
 /// Writes a contact sheet of a set's pictures as a chain of transforms gives them to a network: a

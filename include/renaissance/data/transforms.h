@@ -206,22 +206,25 @@ struct RandomErasing {
   Range ratio;
 };
 
-/// Of a whole batch, after everything else: x_i = lambda x_i + (1 - lambda) x_(i-1), the labels
-/// alike (field "soft_label"); lambda ~ Beta(alpha, alpha), one a batch. Source: Zhang et al. 2018,
-/// arXiv:1710.09412. Agrees with torchvision.transforms.v2.MixUp.
-/// Not in training yet: compile() refuses a chain that holds it.
+/// Of a whole training batch, after everything else: x_i = lambda x_i + (1 - lambda) x_(i-1), the
+/// labels alike, which cross entropy then takes (field "soft_label"); lambda ~ Beta(alpha, alpha),
+/// one a batch. Of the chain's Mixup and CutMix a batch gets one, each with probability
+/// p / max(1, sum of their p), or none. Source: Zhang et al. 2018, arXiv:1710.09412. Agrees with
+/// torchvision.transforms.v2.MixUp, and with RandomChoice of several.
 struct Mixup {
-  explicit Mixup(float alpha = 1.0f) : alpha(alpha) {}
+  explicit Mixup(float alpha = 1.0f, float p = 1.0f) : alpha(alpha), p(p) {}
   float alpha;
+  float p;
 };
 
-/// Of a whole batch, after everything else: a rectangle of x_i is taken from x_(i-1), its area
-/// 1 - lambda of the image before it is cut at the edges; the labels are mixed by the area that is
-/// left. Source: Yun et al. 2019, arXiv:1905.04899. Agrees with torchvision.transforms.v2.CutMix.
-/// Not in training yet: compile() refuses a chain that holds it.
+/// Of a whole training batch, after everything else: a rectangle of x_i is taken from x_(i-1), its
+/// area 1 - lambda of the image before it is cut at the edges; the labels are mixed by the area
+/// that is left. `p` as that of Mixup. Source: Yun et al. 2019, arXiv:1905.04899. Agrees with
+/// torchvision.transforms.v2.CutMix.
 struct CutMix {
-  explicit CutMix(float alpha = 1.0f) : alpha(alpha) {}
+  explicit CutMix(float alpha = 1.0f, float p = 1.0f) : alpha(alpha), p(p) {}
   float alpha;
+  float p;
 };
 
 /// One step of a chain. How one is added: docs/adding-a-transform.md.

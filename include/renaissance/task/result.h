@@ -18,7 +18,7 @@ struct EpochRecord {
   double images_per_s = 0;  // training samples over the training phase's time
   double data_wait_ms = 0;  // time in which a step waited for its batch, whole epoch
   /// Of the host's threads meanwhile, summed over them; 0 where the data stay on the device.
-  double read_ms = 0, decode_ms = 0, transform_ms = 0, normalise_ms = 0;
+  double read_ms = 0, decode_ms = 0, transform_ms = 0, normalise_ms = 0, mix_ms = 0;
   /// What held training up: "compute bound", or "input bound: decode 78 %", the stage that the
   /// threads spent most of their time in.
   std::string feed;

@@ -2,13 +2,18 @@
 // What the rest of the program knows of this folder: its devices and its executor.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
+#include "backend/cuda/arena.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cudnn_info.h"
 #include "backend/cuda/engine_bench.h"
 #include "backend/cuda/executor.h"
+#include "backend/cuda/handles.h"
 #include "backend/device_backend.h"
 #include "core/format.h"
+#include "device/arena.h"
 
 namespace tr::cuda {
 namespace {
@@ -65,13 +70,45 @@ std::int64_t free_memory(int index) {
   return std::int64_t(free_bytes);
 }
 
+/// The least of some copies of at most kMostCopied bytes, which is enough to see the rate.
+double copy_us(int index, std::int64_t bytes) {
+  constexpr std::int64_t kMostCopied = 32 << 20;
+  constexpr int kCopies = 5;
+  const std::int64_t copied = std::clamp<std::int64_t>(bytes, 1, kMostCopied);
+  TR_CUDA(cudaSetDevice(index));
+  const auto arena = make_device_arena(copied);
+  const auto from = make_host_arena(copied);
+  TR_CUDA(cudaHostRegister(from->base(), std::size_t(copied), cudaHostRegisterDefault));
+  double least_ms = 0;
+  {
+    const Stream stream;
+    const Event begin, end;
+    for (int i = 0; i < kCopies; ++i) {
+      TR_CUDA(cudaEventRecord(begin.handle, stream.handle));
+      TR_CUDA(cudaMemcpyAsync(arena->base(), from->base(), std::size_t(copied),
+                              cudaMemcpyHostToDevice, stream.handle));
+      TR_CUDA(cudaEventRecord(end.handle, stream.handle));
+      TR_CUDA(cudaEventSynchronize(end.handle));
+      float ms = 0;
+      TR_CUDA(cudaEventElapsedTime(&ms, begin.handle, end.handle));
+      least_ms = i == 0 ? double(ms) : std::min(least_ms, double(ms));
+    }
+  }
+  TR_CUDA(cudaHostUnregister(from->base()));
+  return least_ms * 1e3 * double(bytes) / double(copied);
+}
+
 const DeviceBackendRegistration kCuda{{
     .kind = DeviceKind::CUDA,
     .built_for = fmt::format("CUDA {}, {}", version_text(CUDART_VERSION), TR_CUDA_TARGETS),
     .devices = devices,
     .why_none = why_none,
-    .libraries = [] { return std::vector{cublaslt_info(), cudnn_info()}; },
+    .libraries =
+        [] {
+          return std::vector{cublaslt_info(), cudnn_info()};
+        },
     .free_memory = free_memory,
+    .copy_us = copy_us,
     .make_executor = make_executor,
     .make_bench = make_engine_bench,
     .tuning_environment = tuning_environment,

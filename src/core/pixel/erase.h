@@ -14,6 +14,11 @@ struct EraseRect {
   std::int32_t top = 0, left = 0, height = 0, width = 0;  // height 0: nothing is erased
 };
 
+TR_HOST_DEVICE inline bool is_erased(const EraseRect& rect, std::int32_t y, std::int32_t x) {
+  return y >= rect.top && y < rect.top + rect.height && x >= rect.left &&
+         x < rect.left + rect.width;
+}
+
 struct EraseRange {
   float p = 0;
   float scale_low = 0, scale_high = 0;

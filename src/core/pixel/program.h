@@ -140,11 +140,6 @@ TR_HOST_DEVICE inline EraseRect draw_erase(const Program& program, const DrawAdd
                     program.erase);
 }
 
-TR_HOST_DEVICE inline bool is_erased(const EraseRect& rect, std::int32_t y, std::int32_t x) {
-  return y >= rect.top && y < rect.top + rect.height && x >= rect.left &&
-         x < rect.left + rect.width;
-}
-
 /// Entry `value` of the normalisation table of a channel: the bits of the result in the program's
 /// dtype, in the low 16 for the half types.
 inline std::uint32_t normalized_bits(const Program& program, int channel, std::uint8_t value) {

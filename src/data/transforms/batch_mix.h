@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "core/pixel/mix.h"
 #include "data/transforms/pixel_step.h"
@@ -9,10 +10,13 @@
 
 namespace tr::data {
 
-/// Mixup or CutMix of a micro-batch whose images stand in their slot: image i is mixed with image
-/// i - 1, the first with the last, as torchvision's v2 transforms do. What is drawn depends on the
-/// batch's place in the epoch alone; with whom an image is mixed, on how ranks and micro-batches
-/// divide the step.
+/// True if the chain holds Mixup or CutMix.
+bool mixes_batches(const TransformChain& chain);
+
+/// Mixup and CutMix of a step whose images stand in slots: image i is mixed with image i - 1 of the
+/// step, the first with the last, as torchvision's v2 transforms do. A micro-batch is a part of the
+/// step and brings along the image before its first one. What is drawn depends on the step's place
+/// in the epoch alone, so neither ranks nor micro-batches change a byte.
 class BatchMix {
  public:
   /// None if the chain has neither.
@@ -20,42 +24,48 @@ class BatchMix {
   static std::optional<BatchMix> of(const TransformChain& chain, ImageShape image, DType dtype,
                                     int num_classes);
 
-  /// What is drawn for a batch.
+  enum class Kind : std::uint8_t { NONE, MIXUP, CUTMIX };
+
+  /// What is drawn for a step.
   struct Mixing {
-    pixel::CutRect rect;  // CutMix only
+    Kind kind = Kind::NONE;
     float lambda = 1;     // weight of the image itself
+    pixel::CutRect rect;  // CUTMIX only
   };
 
-  std::size_t scratch_bytes() const { return image_bytes_; }
   int num_classes() const { return num_classes_; }
 
-  /// A micro-batch: `images` [count, image] of the dtype, `labels` [count], `soft_labels` [count,
-  /// num_classes].
+  /// A micro-batch of `count` rows. One more row of images and labels, behind the last, holds the
+  /// sample before the first one.
   struct Batch {
-    void* images = nullptr;
-    const std::int32_t* labels = nullptr;
-    float* soft_labels = nullptr;
+    void* images = nullptr;  // [count + 1, image] of the dtype
+    void* labels = nullptr;  // [count + 1], INT32 or INT64
+    DType label_dtype = DType::INT32;
+    float* soft_labels = nullptr;  // [count, num_classes]
     std::int64_t count = 0;
   };
 
-  /// `scratch` has scratch_bytes().
-  /// @throws DataError  a label is not below num_classes; says which row.
-  void apply(const Batch& batch, const DrawAddress& address, std::byte* scratch) const {
-    mix(batch, draw(address), scratch);
-  }
   Mixing draw(const DrawAddress& address) const;
-  /// apply() with what was drawn.
-  void mix(const Batch& batch, const Mixing& mixing, std::byte* scratch) const;
+  /// Mixes images and writes `soft_labels`; `labels` become those of the heavier images (of equal
+  /// ones its own).
+  /// @throws DataError  a label is not below num_classes; says which row.
+  void mix(const Batch& batch, const Mixing& mixing) const;
+  void apply(const Batch& batch, const DrawAddress& address) const { mix(batch, draw(address)); }
 
  private:
+  struct Choice {
+    Kind kind;
+    float alpha, p;
+  };
   void mix_image(std::byte* image, const std::byte* other, const Mixing& mixing) const;
+  template <typename Label>
+  void mix_labels(const Batch& batch, Label* labels, float lambda) const;
 
   ImageShape shape_;
   DType dtype_ = DType::FP32;
   int num_classes_ = 0;
   std::size_t image_bytes_ = 0;
-  float alpha_ = 1;
-  bool cuts_ = false;
+  std::vector<Choice> choices_;
 };
 
 }  // namespace tr::data

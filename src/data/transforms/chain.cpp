@@ -2,6 +2,7 @@
 #include "data/transforms/chain.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/check.h"
 #include "core/format.h"
@@ -31,15 +32,9 @@ std::string size_text(ImageShape shape) {
 
 }  // namespace
 
-PixelChain::PixelChain(const TransformChain& chain, const Shape& input, DType dtype,
-                       bool mixes_batches)
+PixelChain::PixelChain(const TransformChain& chain, const Shape& input, DType dtype)
     : input_(image_shape(input)), text_(chain.str()) {
   chain.validate();
-  for (const Transform& t : chain.transforms) {
-    if (mixes_batches || rule_of(t).stage != ChainStage::BATCH) continue;
-    throw_as<Unsupported>(
-        "{}: the loader mixes no batches yet, expected transforms of single images", to_string(t));
-  }
   add_steps(chain);
   output_ = last_shape(input_, fixed_);
   TR_CHECK(output_.is_known(),
@@ -154,6 +149,13 @@ ImageRef PixelChain::run_pixels(const ImageRef& src, const DrawAddress& address,
 
 void PixelChain::normalise(const ImageRef& pixels, void* dst, const DrawAddress& address) const {
   normalization_->apply(pixels, is_mirrored(address, pixels.shape), dst, {address, erasing_index_});
+}
+
+pixel::ImageTail PixelChain::leave(const ImageRef& pixels, std::uint8_t* dst,
+                                   const DrawAddress& address) const {
+  for (int y = 0; y < output_.height; ++y, dst += output_.row_bytes())
+    std::memcpy(dst, pixels.row(y), output_.row_bytes());
+  return {.mirrored = is_mirrored(address, pixels.shape) ? 1 : 0, .erased = erased(address)};
 }
 
 const std::uint8_t* PixelChain::run_pixels(const std::uint8_t* src, const DrawAddress& address,

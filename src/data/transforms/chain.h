@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pixel/image_tail.h"
 #include "data/transforms/fused_normalization.h"
 #include "data/transforms/pixel_step.h"
 #include "renaissance/core/shape.h"
@@ -18,13 +19,12 @@ namespace tr::data {
 /// it, each with scratch of its own.
 ///
 /// A horizontal flip behind which only steps stand that commute with it is left to the last pass:
-/// the same bytes, one pass less. Steps whose draws change nothing are left out.
+/// the same bytes, one pass less. Steps whose draws change nothing are left out. Mixup and CutMix
+/// are BatchMix's.
 class PixelChain {
  public:
   /// @throws InvalidArgument  see TransformChain::output_shape().
-  /// @throws Unsupported      Mixup and CutMix, unless the caller does them (`mixes_batches`).
-  PixelChain(const TransformChain& chain, const Shape& input, DType dtype,
-             bool mixes_batches = false);
+  PixelChain(const TransformChain& chain, const Shape& input, DType dtype);
 
   /// [h, w, c]
   Shape output_shape() const;
@@ -60,6 +60,13 @@ class PixelChain {
   ImageRef run_pixels(const DecodedCrop& crop, const SourceCrop& asked, const DrawAddress& address,
                       std::byte* scratch) const;
   void normalise(const ImageRef& pixels, void* dst, const DrawAddress& address) const;
+
+  /// Shape of the pixels that the last pass takes.
+  const ImageShape& pixels_shape() const { return output_; }
+  /// In place of normalise(): copies the pixels to `dst`, pixels_shape(), and tells what is left to
+  /// be done to them.
+  pixel::ImageTail leave(const ImageRef& pixels, std::uint8_t* dst,
+                         const DrawAddress& address) const;
 
   /// The pixels before the normalisation, a flip that is left to it done (inspection).
   ImageRef final_pixels(const ImageRef& pixels, const DrawAddress& address,

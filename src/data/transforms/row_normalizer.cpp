@@ -9,6 +9,7 @@
 #include "core/format.h"
 #include "core/half.h"
 #include "core/pixel/normalize.h"
+#include "data/transforms/float_vectors.h"
 
 namespace tr::data {
 namespace {
@@ -45,18 +46,9 @@ __m256 quotient(__m256 x, __m256 divisor, __m256 reciprocal) {
 }
 
 void store(__m256 y, DType dtype, std::size_t i, void* dst) {
-  if (dtype == DType::FP32) return _mm256_storeu_ps(static_cast<float*>(dst) + i, y);
-  __m128i bits;
-  if (dtype == DType::FP16) {
-    bits = _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
-  } else {
-    const __m256i u = _mm256_castps_si256(y);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_srli_epi32(
-        _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
-    bits = _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
-  }
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<std::uint16_t*>(dst) + i), bits);
+  if (dtype == DType::FP32) return store_floats(y, static_cast<float*>(dst) + i);
+  if (dtype == DType::FP16) return store_floats(y, static_cast<Half*>(dst) + i);
+  store_floats(y, static_cast<BFloat16*>(dst) + i);
 }
 
 template <typename T>

@@ -41,15 +41,15 @@ void check_normalization(const Normalization& n) {
   }
 }
 
-/// What acts later in a sample's way cannot stand before what acts earlier, and one erasing and one
-/// mixing are possible.
+/// What acts later in a sample's way cannot stand before what acts earlier, and one erasing is
+/// possible.
 void check_order(const Transform& first, const Transform& second) {
   constexpr const char* kWhen[] = {"on pixels", "after the normalisation", "on whole batches"};
   const data::TransformRule a = data::rule_of(first), b = data::rule_of(second);
   TR_CHECK(a.stage <= b.stage,
            "{} acts {}: {}, which acts {}, cannot stand behind it; put it before", a.text,
            kWhen[int(a.stage)], b.text, kWhen[int(b.stage)]);
-  TR_CHECK(a.stage != b.stage || a.stage == data::ChainStage::PIXELS,
+  TR_CHECK(a.stage != b.stage || a.stage != data::ChainStage::NORMALIZED,
            "{} and {}: only one transform that acts {} is possible", a.text, b.text,
            kWhen[int(a.stage)]);
 }

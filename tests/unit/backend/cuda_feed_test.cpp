@@ -19,6 +19,7 @@
 #include "data/transforms/program.h"
 #include "renaissance/core/error.h"
 #include "renaissance/data/datasets.h"
+#include "support/raw_batches.h"
 #include "support/throws.h"
 
 namespace tr {
@@ -359,6 +360,11 @@ TEST_F(CudaFeedTest, PlacesBehindTheSetStayAsTheyAre) {
   feeder.enqueue(stream_, 0, 8);
   TR_CUDA(cudaStreamSynchronize(stream_));
   EXPECT_EQ(feeder.read(4).at("label").size(), 16u);  // read() finds all else untouched
+}
+
+// Of a set that does not stay on the device: the loader's pixels, normalised by a node.
+TEST_F(CudaFeedTest, TheNodeNormalisesToTheLoadersBytes) {
+  test::expect_same_last_pass({DeviceKind::CUDA, 0});
 }
 
 TEST_F(CudaFeedTest, RefusesWhatItCannotHold) {

@@ -188,7 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadChain{GaussianNoise(0, 300), "std is 300"}, BadChain{RandAugment(0), "num_ops is 0"},
         BadChain{RandAugment(2, 31), "magnitude is 31"},
         BadChain{TrivialAugment(1), "num_bins is 1"}, BadChain{Mixup(0), "alpha is 0"},
-        BadChain{CutMix(1000), "alpha is 1000"}));
+        BadChain{CutMix(1000), "alpha is 1000"}, BadChain{Mixup(1, 1.5f), "p is 1.5"},
+        BadChain{CutMix(1, -1), "p is -1"}));
 
 TEST(TransformChainTest, RefusesWhatDoesNotFitTogether) {
   TransformChain chain = article_chain();
@@ -204,9 +205,14 @@ TEST(TransformChainTest, RefusesWhatDoesNotFitTogether) {
       "Mixup(1) acts on whole batches: RandomErasing"));
   EXPECT_TRUE(throws<InvalidArgument>(
       [] {
-        TransformChain{.transforms = {Mixup(), CutMix()}}.validate();
+        TransformChain{.transforms = {RandomErasing(), RandomErasing()}}.validate();
       },
-      "Mixup(1) and CutMix(1): only one"));
+      "only one transform that acts after the normalisation"));
+  const TransformChain both{.transforms = {RandomErasing(), Mixup(0.2f), CutMix(1, 0.5f)}};
+  EXPECT_NO_THROW(both.validate());
+  EXPECT_EQ(both.str(),
+            "RandomErasing(0.5, scale=[0.02, 0.33], ratio=[0.3, 3.3]), Mixup(0.2), "
+            "CutMix(1, p=0.5), Normalize(NO_NORM)");
   chain = article_chain();
   chain.output_height = 32;
   EXPECT_TRUE(throws<InvalidArgument>(
@@ -321,16 +327,6 @@ TEST(PixelChainTest, TellsWhatTheFirstStepTakes) {
         crop_of({Resize(256), CenterCrop(224)}, 1000, 1);
       },
       "would become 256000x256"));
-}
-
-TEST(PixelChainTest, RefusesMixingThatNobodyDoes) {
-  const TransformChain chain{.transforms = {CenterCrop(4), Mixup(0.2f)}};
-  EXPECT_TRUE(throws<Unsupported>(
-      [&] {
-        PixelChain(chain, {4, 4, 3}, DType::FP32);
-      },
-      "Mixup(0.2)"));
-  EXPECT_NO_THROW(PixelChain(chain, {4, 4, 3}, DType::FP32, /*mixes_batches=*/true));
 }
 
 TEST(FusedNormalizationTest, AddsChannelsOfZeros) {

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "renaissance/core/error.h"
 #include "renaissance/data/datasets.h"
 #include "support/allocation_counter.h"
+#include "support/process.h"
 #include "support/throws.h"
 
 namespace tr::data {
@@ -134,20 +134,6 @@ TEST(LoaderTest, TheNextPassIsReadyWhenOneEnds) {
   }
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;  // their shadow of the memory grows with what was touched
-#else
-constexpr bool kSanitized = false;
-#endif
-
-/// Resident memory of this process in bytes.
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * 4096;
-}
-
 TEST(LoaderTest, MemoryStaysTheSameOverEpochs) {
   LoaderConfig config = small_config(2);
   config.num_readers = 2;
@@ -160,12 +146,12 @@ TEST(LoaderTest, MemoryStaysTheSameOverEpochs) {
     }
   };
   for (int i = 0; i < 4; ++i) pass();
-  const std::int64_t planned = loader.memory_bytes(), before = resident_bytes();
+  const std::int64_t planned = loader.memory_bytes(), before = test::resident_bytes();
   for (int i = 4; i < 40; ++i) pass();
   EXPECT_EQ(loader.next(), nullptr);
   EXPECT_EQ(loader.memory_bytes(), planned);
-  if (kSanitized) return;
-  EXPECT_NEAR(double(resident_bytes()), double(before), 0.01 * double(before));
+  if (test::kSanitized) return;
+  EXPECT_NEAR(double(test::resident_bytes()), double(before), 0.01 * double(before));
 }
 
 TEST(LoaderTest, ResumesAtAnyPhaseAndStep) {
@@ -299,6 +285,7 @@ TEST(LoaderTest, WorkersStopWhenTheSlotsAreFull) {
 }
 
 TEST(LoaderTest, StopsAtAnyMoment) {
+  const std::int64_t threads_before = test::num_threads();
   const auto dataset = std::make_shared<OddDataset>(1000, -10, 0);
   for (int trial = 0; trial < 1000; ++trial) {
     const Philox4 draw = DrawAddress{1, DrawPurpose::TEST, std::uint64_t(trial), 0}.block(0);
@@ -316,6 +303,23 @@ TEST(LoaderTest, StopsAtAnyMoment) {
     for (std::uint32_t spin = uniform_below(draw.v[3], 2000); spin > 0; --spin)
       std::atomic_signal_fence(std::memory_order_seq_cst);
   }
+  EXPECT_EQ(test::num_threads(), threads_before);
+}
+
+TEST(LoaderTest, ChoosesItsThreadsUnlessTheyAreSet) {
+  const int cores = int(std::thread::hardware_concurrency());
+  LoaderConfig config = small_config(0);
+  {
+    Loader loader(config, epochs(1));
+    EXPECT_GE(loader.num_workers(), 1);
+    EXPECT_LE(loader.num_workers(), std::max(1, cores - 1));
+    EXPECT_EQ(loader.num_readers(), 0) << "the set lies in memory";
+  }
+  config.num_workers = 3;
+  config.num_readers = 2;
+  Loader loader(config, epochs(1));
+  EXPECT_EQ(loader.num_workers(), 3);
+  EXPECT_EQ(loader.num_readers(), 2);
 }
 
 TEST(LoaderTest, SlowSetsAreWaitedForAndCounted) {

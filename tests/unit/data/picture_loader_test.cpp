@@ -11,6 +11,7 @@
 #include "renaissance/core/error.h"
 #include "renaissance/data/datasets.h"
 #include "support/log_capture.h"
+#include "support/process.h"
 #include "support/temp_folder.h"
 #include "support/throws.h"
 
@@ -105,6 +106,31 @@ TEST(PictureLoaderTest, BytesDoNotDependOnThreads) {
   EXPECT_NE(stream_of(other), want);
 }
 
+TEST(PictureLoaderTest, DecodingIsAsConfigured) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  LoaderConfig config = config_of(folder, 2, 1);
+  const auto upright = stream_of(config);
+  config.decode.decode_crop_only = false;
+  EXPECT_EQ(stream_of(config), upright);
+  config.decode.exif = ExifPolicy::IGNORE;
+  const auto stored = stream_of(config);
+  EXPECT_NE(stored, upright);
+  config.decode.decode_crop_only = true;
+  EXPECT_EQ(stream_of(config), stored);
+  // Pictures of 96 and 70 pixels that become 8: decoded at a part of their size.
+  config = config_of(folder, 2, 1);
+  for (SplitConfig* split : {&config.train, &config.val})
+    split->transforms.transforms = {Resize(8, ResizeMode::SQUARE), Pad(8)};
+  const auto scaled = stream_of(config);
+  config.decode.dct_scaling = false;
+  const auto whole = stream_of(config);
+  EXPECT_NE(scaled, whole);
+  config.decode.fast_dct = true;
+  EXPECT_NE(stream_of(config), whole);
+}
+
 TEST(PictureLoaderTest, ResumesAtRandomPlacesWithOtherThreads) {
   const LogCapture log;
   const TempFolder folder;
@@ -147,6 +173,50 @@ TEST(PictureLoaderTest, BrokenPicturesFollowThePolicy) {
       EXPECT_TRUE(throws<DataError>([&] { stream_of(config); }, "bad_sample_limit is 3"));
     }
   }
+}
+
+TEST(PictureLoaderTest, StopsAtAnyMomentAndLeavesNoThread) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const std::int64_t threads_before = test::num_threads();
+  for (std::uint64_t trial = 0; trial < 150; ++trial) {
+    const Philox4 words = DrawAddress{6, DrawPurpose::TEST, trial, 0}.block(0);
+    LoaderConfig config =
+        config_of(folder, 1 + int(uniform_below(words.v[0], 4)), int(uniform_below(words.v[1], 4)));
+    if (trial % 3 == 0) {
+      config.train.transforms.transforms.push_back(Mixup());
+      config.train.mixed_classes = 2;
+    }
+    Loader loader(config, epochs);
+    for (std::uint32_t i = uniform_below(words.v[2], 12); i > 0; --i)
+      loader.release(*loader.next());
+    if ((words.v[3] & 1u) != 0) loader.next();  // one still out
+  }
+  EXPECT_EQ(test::num_threads(), threads_before);
+}
+
+TEST(PictureLoaderTest, MemoryStaysTheSameOverTwentyEpochs) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  Loader loader(config_of(folder, 2, 2), [](std::int64_t i) -> std::optional<StreamPhase> {
+    if (i >= 48) return std::nullopt;
+    return StreamPhase{i % 2 == 0 ? Split::TRAIN : Split::VAL, i / 2};
+  });
+  const auto run_epochs = [&](int count) {
+    for (int passes = 0; passes < 2 * count;) {
+      const Batch* b = loader.next();
+      passes += b->last_in_phase ? 1 : 0;
+      loader.release(*b);
+    }
+  };
+  run_epochs(4);  // buffers have grown to the largest picture
+  const std::int64_t before = test::resident_bytes();
+  run_epochs(20);
+  EXPECT_EQ(loader.next(), nullptr);
+  if (test::kSanitized) return;
+  EXPECT_NEAR(double(test::resident_bytes()), double(before), 0.01 * double(before));
 }
 
 TEST(PictureLoaderTest, AChainThatLeavesTheSizeOpenIsRefused) {

@@ -207,6 +207,11 @@ TEST(ProgramTest, RefusesWhatItCannotRun) {
       "Resize(9, SHORT_SIDE, BILINEAR, antialias=true): this transform runs on the host only"));
   EXPECT_TRUE(throws<Unsupported>(
       [] {
+        program_of({.transforms = {CutMix()}}, {28, 28, 1}, DType::FP32);
+      },
+      "CutMix(1): this transform runs on the host only"));
+  EXPECT_TRUE(throws<Unsupported>(
+      [] {
         program_of({.transforms = {CenterCrop(9)}}, {0, 0, 1}, DType::FP32);
       },
       "pictures of any size"));

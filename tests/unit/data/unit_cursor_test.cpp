@@ -32,7 +32,7 @@ class UnitCursorTest : public ::testing::Test {
 
 TEST_F(UnitCursorTest, UnitsCutEveryBatchOnce) {
   for (const std::int64_t rows : {1, 3, 7, 8, 16}) {
-    UnitCursor units(start(), {rows, rows + 1});
+    UnitCursor units(start(), {.samples = {rows, rows + 1}});
     StreamCursor batches = start();
     std::int64_t index = 0;
     for (std::int64_t batch = 0; !batches.at_end(); ++batch, batches.advance()) {
@@ -57,12 +57,47 @@ TEST_F(UnitCursorTest, UnitsCutEveryBatchOnce) {
   }
 }
 
+// Where batches are mixed a part of a step brings along the sample before its first one.
+TEST_F(UnitCursorTest, MixedBatchesHaveAPartner) {
+  UnitCursor units(start(), {.samples = {3, 4}, .mixes = {true, false}});
+  StreamCursor batches = start();
+  std::int64_t index = 0, partners = 0;
+  for (; !batches.at_end(); batches.advance()) {
+    const Share share = batches.share();
+    const std::int64_t step_size = batches.sampler().step_size(batches.step());
+    std::int64_t rows = 0, units_of_batch = 1;
+    bool partner = false;
+    for (std::int64_t u = 0; u < units_of_batch; ++u) {
+      ASSERT_TRUE(units.seek(index++));
+      const Unit unit = units.unit();
+      units_of_batch = unit.units_of_batch;
+      EXPECT_EQ(unit.batch_size, share.size);
+      EXPECT_EQ(unit.step_position, batches.step() * batches.sampler().config().global_batch);
+      ASSERT_FALSE(partner) << "it is the last";
+      partner = unit.is_partner();
+      if (!partner) {
+        rows += unit.count;
+        continue;
+      }
+      EXPECT_EQ(unit.count, 1);
+      EXPECT_EQ(unit.first_row, share.size);
+      const std::int64_t before = share.offset > 0 ? share.offset - 1 : step_size - 1;
+      EXPECT_EQ(unit.first_position, unit.step_position + before);
+      ++partners;
+    }
+    EXPECT_EQ(rows, share.size);
+    EXPECT_EQ(partner, batches.phase().split == Split::TRAIN && share.size > 0);
+  }
+  EXPECT_FALSE(units.seek(index));
+  EXPECT_GT(partners, 0);
+}
+
 TEST_F(UnitCursorTest, SkippingGivesWhatWalkingGives) {
-  UnitCursor walker(start(), {3, 4});
+  UnitCursor walker(start(), {.samples = {3, 4}});
   std::vector<Unit> all;
   for (std::int64_t i = 0; walker.seek(i); ++i) all.push_back(walker.unit());
   for (const std::int64_t stride : {2, 5, 17, 40}) {
-    UnitCursor skipper(start(), {3, 4});
+    UnitCursor skipper(start(), {.samples = {3, 4}});
     for (std::int64_t i = stride / 2; i < std::int64_t(all.size()); i += stride) {
       ASSERT_TRUE(skipper.seek(i));
       const Unit unit = skipper.unit(), &want = all[std::size_t(i)];

@@ -225,10 +225,49 @@ std::vector<ShapeCase> channel_padding_cases() {
 
 }  // namespace
 
+namespace {
+
+std::vector<ShapeCase> normalize_image_cases() {
+  const std::vector<std::int64_t> ones(3, 0x3f800000);  // 1.0f
+  const auto attrs = [&](const char* dtype, std::int64_t channels) {
+    return Attrs{{"dtype", std::string(dtype)},
+                 {"channels", channels},
+                 {"mean_bits", ones},
+                 {"std_bits", ones}};
+  };
+  const TensorType image = u8({5, 7, 9, 3}), tail = i32({5, 8});
+  Attrs two = attrs("fp16", 0), wide = two;
+  two.set("mean_bits", std::vector<std::int64_t>(2, 0));
+  wide.set("std_bits", std::vector<std::int64_t>{0, -1, 0});
+  return {
+      {"AsTheyAre", "normalize_image", attrs("fp32", 0), {image, tail}, {f32({5, 7, 9, 3})}, {}},
+      {"MoreChannels", "normalize_image", attrs("fp16", 8), {image, tail}, {f16({5, 7, 9, 8})}, {}},
+      {"Floats",
+       "normalize_image",
+       attrs("fp16", 0),
+       {f32({5, 7, 9, 3}), tail},
+       {},
+       {"image has dtype fp32, expected uint8"}},
+      {"Tail", "normalize_image", attrs("fp16", 0), {image, i32({4, 8})}, {}, {"tail", "[5, 8]"}},
+      {"FewerChannels", "normalize_image", attrs("fp16", 2), {image, tail}, {}, {"channels is 2"}},
+      {"ManyChannels",
+       "normalize_image",
+       attrs("fp16", 0),
+       {u8({5, 7, 9, 33}), tail},
+       {},
+       {"33 channels, expected 1 to 32"}},
+      {"Means", "normalize_image", two, {image, tail}, {}, {"mean_bits has 2 entries, expected 3"}},
+      {"Bits", "normalize_image", wide, {image, tail}, {}, {"std_bits holds -1"}},
+      {"Integers", "normalize_image", attrs("int32", 0), {image, tail}, {}, {"dtype is int32"}},
+  };
+}
+
+}  // namespace
+
 std::vector<ShapeCase> map_cases() {
   std::vector<ShapeCase> all;
   for (auto* family : {elementwise_cases, dropout_cases, view_cases, arithmetic_cases, concat_cases,
-                       channel_padding_cases}) {
+                       channel_padding_cases, normalize_image_cases}) {
     for (ShapeCase& c : family()) all.push_back(std::move(c));
   }
   return all;

@@ -263,10 +263,15 @@ TEST(Settings, KeysThatNothingReadsAreListed) {
                {"always_adapt", "true", "optimizer=lamb"},
                {"checkpoint.every", "2", "checkpoint.dir=/x"},
                {"checkpoint.keep", "3", "checkpoint.dir=/x"},
+               {"decode.exif", "ignore", "dataset.name=folder"},
+               {"decode.crop_only", "false", "dataset.name=imagenet"},
+               {"decode.dct_scaling", "false", "dataset.name=csv"},
+               {"decode.fast_dct", "true", "dataset.name=folder"},
                {"load_weights_strict", "false", "load_weights=/x"}};
   for (const auto& [key, value, reader] : cases) {
     SCOPED_TRACE(std::string(key) + " and " + reader);
     Config config;
+    config.preprocessor.dataset("mnist");
     set_config(config, key, value);
     const auto notes = ineffective_options(config, DeviceKind::CPU);
     ASSERT_EQ(notes.size(), 1u);

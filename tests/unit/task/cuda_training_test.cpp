@@ -161,12 +161,17 @@ TEST_F(CudaTraining, HostAndDeviceFeedTheSameBytes) {
   for (const char* amp : {"off", "fp16"}) {
     SCOPED_TRACE(amp);
     const TrainingResult held = run({.amp = amp, .place = "device"});
-    const TrainingResult fed = run({.amp = amp, .place = "host"});
-    EXPECT_EQ(held.weights_sha256, fed.weights_sha256);
-    for (std::size_t e = 0; e < held.history.size(); ++e) {
-      EXPECT_EQ(held.history[e].train_loss, fed.history[e].train_loss);
-      EXPECT_EQ(held.history[e].val_loss, fed.history[e].val_loss);
-      EXPECT_EQ(held.history[e].top1, fed.history[e].top1);
+    for (const char* normalize_on : {"host", "device", "auto"}) {
+      SCOPED_TRACE(normalize_on);
+      DeepLearningTask task = task_of({.amp = amp, .place = "host"});
+      task.set("normalize_on", normalize_on);
+      const TrainingResult fed = run(task);
+      EXPECT_EQ(held.weights_sha256, fed.weights_sha256);
+      for (std::size_t e = 0; e < held.history.size(); ++e) {
+        EXPECT_EQ(held.history[e].train_loss, fed.history[e].train_loss);
+        EXPECT_EQ(held.history[e].val_loss, fed.history[e].val_loss);
+        EXPECT_EQ(held.history[e].top1, fed.history[e].top1);
+      }
     }
   }
 }
@@ -176,30 +181,57 @@ TEST_F(CudaTraining, HostAndDeviceFeedTheSameBytes) {
 TEST_F(CudaTraining, HostFeedKeepsItsZonesApart) {
   for (const char* micro : {"48", "16"}) {
     SCOPED_TRACE(micro);
-    const auto task = [&](const char* place) {
+    const auto task = [&](const char* place, const char* normalize_on = "host") {
       DeepLearningTask made = task_of({.place = place});
       made.set("local_batch_size", micro)
+          .set("normalize_on", normalize_on)
           .set("accumulate_steps", micro == std::string("48") ? "1" : "3");
       return made;
     };
     DeepLearningTask held = task("device");
     const TrainingResult want = run(held);
-    DeepLearningTask fed = task("host");
-    const Tensor batch = Tensor::uniform({5, kSide, kSide, 1}, -1, 1, 7);
-    fed.callbacks({.on_step =
-                       [&](DeepLearningTask& t, std::int64_t step, double, double) {
-                         if (step % 5 == 0) t.predict(batch);
-                         if (step % 7 == 0) t.evaluate();
-                         if (step % 11 == 0) t.fetch("1.weight");
-                       },
-                   .on_epoch = {}});
-    EXPECT_EQ(run(fed).weights_sha256, want.weights_sha256);
+    for (const char* normalize_on : {"host", "device"}) {
+      DeepLearningTask fed = task("host", normalize_on);
+      const Tensor batch = Tensor::uniform({5, kSide, kSide, 1}, -1, 1, 7);
+      fed.callbacks({.on_step =
+                         [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                           if (step % 5 == 0) t.predict(batch);
+                           if (step % 7 == 0) t.evaluate();
+                           if (step % 11 == 0) t.fetch("1.weight");
+                         },
+                     .on_epoch = {}});
+      EXPECT_EQ(run(fed).weights_sha256, want.weights_sha256);
+    }
     DeepLearningTask quiet = task("host");
     const TrainingResult got = run(quiet);
     EXPECT_EQ(got.weights_sha256, want.weights_sha256);
     EXPECT_EQ(got.history.back().val_loss, want.history.back().val_loss);
     // The printed arena holds both zones: feeding from the host takes no more than the other.
     EXPECT_EQ(got.peak_bytes, want.peak_bytes);
+  }
+}
+
+// Mixed batches come from the loader: the CPU's losses but for rounding, and the same bytes again.
+TEST_F(CudaTraining, LearnsFromMixedBatches) {
+  const auto mixed = [](bool gpu) {
+    Session session;
+    session.global.manual_seed(3).global_batch_size(48);
+    if (gpu) {
+      session.global.use_gpu("0");
+    } else {
+      session.global.use_cpu();
+    }
+    session.preprocessor.normalization({0.4f}, {0.3f})
+        .train_transforms(RandomErasing(0.3f), Mixup(0.4f), CutMix(1, 0.5f));
+    DeepLearningTask task = task_of({.gpu = gpu, .amp = "off", .place = "auto"});
+    task.session(session).set("amp", "off");
+    return run(task);
+  };
+  const TrainingResult gpu = mixed(true), cpu = mixed(false);
+  EXPECT_EQ(mixed(true).weights_sha256, gpu.weights_sha256);
+  for (std::size_t e = 0; e < gpu.history.size(); ++e) {
+    EXPECT_NEAR(gpu.history[e].train_loss, cpu.history[e].train_loss, 2e-3);
+    EXPECT_NEAR(gpu.history[e].val_loss, cpu.history[e].val_loss, 4e-3);
   }
 }
 
