@@ -191,65 +191,6 @@ const OpRegistration kConvStatistics{
      .doc =
          "conv without a bias; statistics are the sums of y and of its squares, a channel each."}};
 
-/// One number a channel of y: inputs [first, in.size()).
-void check_channels(Types in, std::size_t first, std::int64_t channels) {
-  constexpr const char* kForward[] = {"weight", "bias", "running_mean", "running_var"};
-  constexpr const char* kBackward[] = {"weight", "bias", "mean", "rstd"};
-  for (std::size_t i = first; i < in.size(); ++i) {
-    ops::check_same(first == 2 ? kForward[i - first] : kBackward[i - first], in[i],
-                    {Shape{channels}}, "one a channel of the convolution");
-  }
-}
-
-std::vector<TensorType> infer_norm_act(const Attrs& attrs, Types in) {
-  const TensorType y = infer(attrs, in.first(2)).front();
-  check_channels(in, 2, y.shape.back());
-  const TensorType channel{Shape{y.shape.back()}};
-  return {y, channel, channel, channel, channel};
-}
-
-std::vector<TensorType> infer_norm_act_backward(const Attrs& attrs, Types in) {
-  const TensorType y = infer(attrs, in.subspan(1, 2)).front();
-  ops::check_same("dy", in[0], y, "that of y");
-  check_channels(in, 3, y.shape.back());
-  const TensorType channel{Shape{y.shape.back()}};
-  return {{in[2].shape, DType::FP32}, channel, channel};
-}
-
-/// The convolution is made `times` times; `y` values go to memory or come from it.
-Cost cost_again(const Attrs& attrs, const TensorType& x, int times, Types in, Types out) {
-  return {2 * times * conv_geometry(attrs, x).multiply_adds(), ops::bytes_moved(in, out)};
-}
-
-std::vector<AttrSpec> with_norm(std::vector<AttrSpec> attrs) {
-  attrs.push_back({"momentum", 0.1, false, ""});
-  attrs.push_back({"eps", 1e-5, false, ""});
-  return attrs;
-}
-
-const OpRegistration kConvNormAct{
-    {.name = "conv_norm_act",
-     .inputs = {"x", "conv_weight", "weight", "bias", "running_mean", "running_var"},
-     .outputs = {"y", "mean", "rstd", "next_mean", "next_var"},
-     .attrs = with_norm(kAttrs),
-     .infer = infer_norm_act,
-     .cost = [](const Attrs& a, Types in, Types out) { return cost_again(a, in[0], 2, in, out); },
-     .precision = Precision::LOW,
-     .fused = true,
-     .doc = "conv without a bias, bn and relu; what lies between them is made again where it is "
-            "wanted."}};
-
-const OpRegistration kConvNormActBackward{
-    {.name = "conv_norm_act_backward",
-     .inputs = {"dy", "x", "conv_weight", "weight", "bias", "mean", "rstd"},
-     .outputs = {"dconv_weight", "dweight", "dbias"},
-     .attrs = with_norm(kAttrs),
-     .infer = infer_norm_act_backward,
-     .cost = [](const Attrs& a, Types in, Types out) { return cost_again(a, in[1], 3, in, out); },
-     .precision = Precision::LOW,
-     .fused = true,
-     .doc = "relu_backward, bn_backward and conv_dweight."}};
-
 const OpRegistration kConvDx{{.name = "conv_dx",
                               .inputs = {"dy", "weight", "x"},
                               .outputs = {"dx"},

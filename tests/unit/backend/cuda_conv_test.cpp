@@ -395,49 +395,5 @@ TEST_F(CudaNormTest, GivenStatisticsStandForAPassOverX) {
   }
 }
 
-TEST_F(CudaNormTest, AFirstBlockThatIsMadeAgain) {
-  struct Case {
-    Shape x;
-    std::int64_t out, stride, padding;
-  };
-  for (const DType dtype : {DType::FP16, DType::BF16}) {
-    for (const Case& c : {Case{{3, 12, 20, 3}, 64, 1, 1}, {{2, 37, 33, 3}, 128, 2, 0}}) {
-      SCOPED_TRACE(c.x.str() + " " + std::string(name_of(dtype)));
-      const Attrs attrs = {{"out_channels", c.out},
-                           {"kernel", Ints{3, 3}},
-                           {"stride", Ints{c.stride, c.stride}},
-                           {"padding", Ints{c.padding, c.padding}}};
-      const Tensor x = Tensor::uniform(c.x, -1, 2, 1, dtype);
-      const Tensor conv_weight = Tensor::uniform({c.out, 3, 3, 3}, -0.5f, 0.5f, 2, dtype);
-      const Tensor weight = Tensor::uniform({c.out}, 0.5f, 1.5f, 3);
-      const Tensor bias = Tensor::uniform({c.out}, -1, 1, 4);
-      const Tensor mean = Tensor::uniform({c.out}, -1, 1, 5);
-      const Tensor var = Tensor::uniform({c.out}, 0.5f, 2, 6);
-      const std::vector<Tensor> in = {x, conv_weight, weight, bias, mean, var};
-      const std::vector<Tensor> got = run_op("conv_norm_act", in, attrs, kGpu);
-      expect_same(run_op("conv_norm_act", in, attrs, kGpu), got, 5, "again");
-      const Tensor between = run_op("conv", {x, conv_weight}, attrs, kGpu).front();
-      const std::vector<Tensor> want =
-          run_op("bn_act", {between, weight, bias, mean, var}, kRelu, kGpu);
-      const std::int64_t pixels = between.num_elements() / c.out;
-      EXPECT_TRUE(is_close(got[0], want[0], tolerance(dtype, 2, 8), "y"));
-      // The sums are those before the convolution was rounded.
-      for (const std::size_t i : {1u, 2u, 3u, 4u}) {
-        EXPECT_TRUE(is_close(got[i], want[i], tolerance(dtype, 1, 2), std::to_string(i)));
-      }
-      const Tensor dy = Tensor::uniform(between.shape(), -1, 1, 7, dtype);
-      const std::vector<Tensor> gate =
-          run_op("bn_act_backward", {dy, between, weight, bias, got[1], got[2]}, kRelu, kGpu);
-      const Tensor dweight = run_op("conv_dweight", {gate[0], x}, attrs, kGpu).front();
-      const std::vector<Tensor> back_in = {dy, x, conv_weight, weight, bias, got[1], got[2]};
-      const std::vector<Tensor> back = run_op("conv_norm_act_backward", back_in, attrs, kGpu);
-      expect_same(run_op("conv_norm_act_backward", back_in, attrs, kGpu), back, 3, "again");
-      EXPECT_TRUE(is_close(back[0], dweight, tolerance(dtype, pixels), "gradient of the windows"));
-      EXPECT_TRUE(is_close(back[1], gate[1], tolerance(DType::FP32, pixels, 9), "dweight"));
-      EXPECT_TRUE(is_close(back[2], gate[2], tolerance(DType::FP32, pixels, 3), "dbias"));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace tr::test

@@ -230,50 +230,5 @@ TEST(FuseNormPoolTest, TheNextFormIsTriedThenThePoolingStays) {
             graph.tensor(pool.outputs[0]).type.shape.num_elements());
 }
 
-/// Blocks behind pictures of 3 channels.
-CompileRequest first_request(const std::vector<BluePrint>& features) {
-  std::map<std::string, TensorType> fields = kPictureFields;
-  fields["image"].shape = {16, 16, 3};
-  std::vector<BluePrint> layers = features;
-  for (const BluePrint& layer : {gap(), flatten(), fc(10, true)}) layers.push_back(layer);
-  CompileRequest request = request_for(seq(layers), fields, {variant(Mode::TRAIN, 4, fields)});
-  request.graph.low_dtype = DType::FP16;
-  request.variants[0].fields["image"].dtype = DType::FP16;
-  return request;
-}
-
-TEST(FuseFirstNormTest, TheFirstFeatureMapIsNeverKept) {
-  const LoweredGraph graph = lowered(first_request(plain_block()));
-  const LoweredNode& forward = only(graph, "conv_norm_act");
-  const LoweredNode& backward = only(graph, "conv_norm_act_backward");
-  EXPECT_EQ(count_op(graph, "bn_act") + count_op(graph, "bn_act_backward"), 0) << graph.text();
-  EXPECT_EQ(count_op(graph, "conv"), 1);  // the second
-  EXPECT_EQ(count_op(graph, "conv_dweight"), 1);
-  EXPECT_EQ(graph.tensor(forward.inputs[0]).type.shape.back(), 3);
-  EXPECT_EQ(forward.attrs.ints("padding"), (std::vector<std::int64_t>{1, 1}));
-  // Picture and weights, then what the norm has left.
-  EXPECT_EQ(backward.inputs[1], forward.inputs[0]);
-  EXPECT_EQ(backward.inputs[2], forward.inputs[1]);
-  EXPECT_EQ(backward.inputs[5], forward.outputs[1]);
-  EXPECT_EQ(backward.inputs[6], forward.outputs[2]);
-  EXPECT_EQ(graph.tensor(backward.outputs[0]).type, (TensorType{Shape{16, 3, 3, 3}, DType::FP32}));
-}
-
-TEST(FuseFirstNormTest, OnlyWhereBothFormsAreThereAndNothingElseReadsBetween) {
-  for (const char* refused : {"conv_norm_act", "conv_norm_act_backward"}) {
-    const LoweredGraph graph =
-        lowered(first_request(plain_block()), {}, FusingOracle({std::string(refused)}));
-    EXPECT_EQ(count_op(graph, "conv_norm_act"), 0) << refused;
-    EXPECT_EQ(count_op(graph, "conv_statistics"), 1) << refused;
-    EXPECT_EQ(count_op(graph, "bn_act_backward"), 1) << refused;
-  }
-  // A second reader of the convolution.
-  const LoweredGraph shared =
-      lowered(first_request({conv(16, 3, 1, 1), residual(seq(bn(), relu(), conv(16, 1))), relu()}));
-  EXPECT_EQ(count_op(shared, "conv_norm_act"), 0) << shared.text();
-  // No picture: the gradient goes on.
-  EXPECT_EQ(count_op(lowered(picture_request(plain_block())), "conv_norm_act"), 0);
-}
-
 }  // namespace
 }  // namespace tr

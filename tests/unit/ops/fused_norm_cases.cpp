@@ -112,29 +112,11 @@ std::vector<ShapeCase> statistics_cases() {
   };
 }
 
-std::vector<ShapeCase> first_cases() {
-  const Attrs conv = {{"out_channels", std::int64_t{5}},
-                      {"kernel", std::vector<std::int64_t>{3, 3}},
-                      {"stride", std::vector<std::int64_t>{1, 2}}};
-  const TensorType x = f16({2, 4, 7, 3}), w = f16({5, 3, 3, 3}), y = f16({2, 2, 3, 5});
-  const TensorType c = f32({5});
-  const Types forward = {x, w, c, c, c, c}, backward = {y, x, w, c, c, c, c};
-  return {
-      {"Plain", "conv_norm_act", conv, forward, {y, c, c, c, c}, {}},
-      {"Weight", "conv_norm_act", conv, replaced(forward, 1, f16({5, 3, 3, 4})), {}, {"weight"}},
-      {"Mean", "conv_norm_act", conv, replaced(forward, 4, f32({3})), {}, {"running_mean"}},
-      {"Plain", "conv_norm_act_backward", conv, backward, {f32({5, 3, 3, 3}), c, c}, {}},
-      {"Dy", "conv_norm_act_backward", conv, replaced(backward, 0, x), {}, {"dy", "that of y"}},
-      {"Rstd", "conv_norm_act_backward", conv, replaced(backward, 6, f32({3})), {}, {"rstd"}},
-  };
-}
-
 }  // namespace
 
 std::vector<ShapeCase> fused_norm_cases() {
   std::vector<ShapeCase> all = forward_cases();
-  for (const auto& more :
-       {backward_cases(), join_cases(), window_cases(), statistics_cases(), first_cases()}) {
+  for (const auto& more : {backward_cases(), join_cases(), window_cases(), statistics_cases()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
