@@ -8,6 +8,10 @@ namespace tr {
 
 /// The loss as a sub-graph over the model's outputs and fields of the data: the sum of its terms.
 /// Its build() throws InvalidArgument if a term reads an output that the model does not have.
-LossSpec loss_spec(const Loss& loss);
+/// `first` is the number of its first term, of which constants are named.
+LossSpec loss_spec(const Loss& loss, int first = 0);
+
+/// Name of the tensor that holds a constant of the loss's term `term`: "loss.0.class_weights".
+std::string loss_constant_name(int term, std::string_view what);
 
 }  // namespace tr

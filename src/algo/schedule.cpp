@@ -39,6 +39,35 @@ double stable_then_decay(const Scheduler& s, const Position& p) {
   return s.base_lr + (s.end_lr - s.base_lr) * double(p.done - begin) / double(p.length - begin);
 }
 
+/// A rate that goes from one value to another between two positions.
+struct Stretch {
+  double from, to, begin, end;
+
+  /// `to` where there is nothing between begin and end.
+  double at(double position, bool by_line) const {
+    const double part = end > begin ? (position - begin) / (end - begin) : 1;
+    if (by_line) return from + (to - from) * part;
+    return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * part));
+  }
+};
+
+double one_cycle(const Scheduler& s, const Position& p) {
+  const double first = s.base_lr / s.div_factor, last = first / s.final_div_factor;
+  const double at = double(p.done), end = double(p.length - 1);
+  const double peak = s.pct_start * double(p.length) - 1;
+  if (at <= peak) return Stretch{first, s.base_lr, 0, peak}.at(at, s.linear_anneal);
+  if (!s.three_phase) return Stretch{s.base_lr, last, peak, end}.at(at, s.linear_anneal);
+  const double down = 2 * s.pct_start * double(p.length) - 2;
+  if (at <= down) return Stretch{s.base_lr, first, peak, down}.at(at, s.linear_anneal);
+  return Stretch{first, last, down, end}.at(at, s.linear_anneal);
+}
+
+double linear(const Scheduler& s, const Position& p) {
+  const std::int64_t length = s.total_iters * p.unit;
+  const double part = double(std::min(p.done, length)) / double(length);
+  return s.base_lr * (s.start_factor + (s.end_factor - s.start_factor) * part);
+}
+
 double after_warmup(const Scheduler& s, const Position& p) {
   switch (s.kind) {
     case Kind::COSINE: {
@@ -59,6 +88,10 @@ double after_warmup(const Scheduler& s, const Position& p) {
     }
     case Kind::WSD: return stable_then_decay(s, p);
     case Kind::COSINE_WARM_RESTARTS: return warm_restarts(s, p);
+    case Kind::LINEAR: return linear(s, p);
+    case Kind::ONE_CYCLE: return one_cycle(s, p);
+    case Kind::PLATEAU: return s.base_lr;
+    case Kind::LAMBDA: return s.base_lr * s.factor(p.done);
   }
   throw_as<InternalError>("Scheduler of unknown kind {}", int(s.kind));
 }
@@ -87,6 +120,19 @@ double lr_at(const Scheduler& s, std::int64_t step, std::int64_t steps_per_epoch
   }
   return after_warmup(
       s, {position - warmup, total_epochs * unit - warmup, unit, step / steps_per_epoch});
+}
+
+void check_factors(const Scheduler& s, std::int64_t steps_per_epoch, int total_epochs) {
+  if (s.kind != Kind::LAMBDA) return;
+  const std::int64_t unit = s.by_batch ? steps_per_epoch : 1;
+  const std::int64_t units = (total_epochs - std::min(s.warmup_epochs, total_epochs)) * unit;
+  for (std::int64_t i = 0; i < units; ++i) {
+    const double factor = s.factor(i);
+    TR_CHECK(factor >= 0 && std::isfinite(factor),
+             "scheduler: the function gives {} at {} {} after warm-up, expected a finite factor of "
+             "at least 0",
+             factor, s.by_batch ? "step" : "epoch", i);
+  }
 }
 
 std::string schedule_notice(const Scheduler& s, int total_epochs) {

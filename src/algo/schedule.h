@@ -24,10 +24,19 @@ namespace tr {
 ///                 base + (end_lr - base) (d - S) / (D - S)
 ///   COSINE_WARM_RESTARTS
 ///                 the cosine over d within the cycle, D' its length, which grows by t_mult
+///   LINEAR        base (start + (end - start) min(d, T) / T), T = total_iters epochs
+///   ONE_CYCLE     first = base / div, last = first / final_div; up to base at E = pct_start D - 1,
+///                 then down to last at D - 1; three_phase: down to first at 2 E, then to last
+///   PLATEAU       base; what the metric makes of it is the run's state (PlateauState)
+///   LAMBDA        base factor(d)
 ///
 /// Pure. @throws InvalidArgument  steps_per_epoch or total_epochs < 1, or step outside the run.
 double lr_at(const Scheduler& scheduler, std::int64_t step, std::int64_t steps_per_epoch,
              int total_epochs);
+
+/// Asks a LAMBDA for every factor of the run. @throws InvalidArgument  one is negative or not
+/// finite.
+void check_factors(const Scheduler& scheduler, std::int64_t steps_per_epoch, int total_epochs);
 
 /// What the user should know: the warm-up was cut to the run's length. Empty: nothing.
 std::string schedule_notice(const Scheduler& scheduler, int total_epochs);

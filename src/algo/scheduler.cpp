@@ -22,7 +22,11 @@ constexpr std::pair<Kind, std::string_view> kNames[] = {
     {Kind::EXPONENTIAL, "exponential"},
     {Kind::POLYNOMIAL, "polynomial"},
     {Kind::WSD, "wsd"},
-    {Kind::COSINE_WARM_RESTARTS, "cosine_warm_restarts"}};
+    {Kind::COSINE_WARM_RESTARTS, "cosine_warm_restarts"},
+    {Kind::LINEAR, "linear"},
+    {Kind::ONE_CYCLE, "one_cycle"},
+    {Kind::PLATEAU, "plateau"},
+    {Kind::LAMBDA, "lambda"}};
 
 void check_at_most_base(const Scheduler& s, std::string_view name, double value) {
   TR_CHECK(value >= 0 && value <= s.base_lr, "scheduler: {} is {}, expected 0 to base_lr {}", name,
@@ -36,6 +40,31 @@ void check_gamma(const Scheduler& s) {
 
 void check_epochs(std::string_view name, int value) {
   TR_CHECK(value >= 1, "scheduler: {} is {}, expected at least 1", name, value);
+}
+
+void check_at_least(std::string_view name, double value, double least) {
+  TR_CHECK(value >= least && std::isfinite(value), "scheduler: {} is {}, expected at least {}",
+           name, value, least);
+}
+
+void check_one_cycle(const Scheduler& s) {
+  const double most = s.three_phase ? 0.5 : 1;
+  TR_CHECK(s.pct_start > 0 && s.pct_start <= most,
+           "scheduler: pct_start is {}, expected above 0, up to {}{}", s.pct_start, most,
+           s.three_phase ? " (three_phase is on)" : "");
+  check_at_least("div_factor", s.div_factor, 1);
+  check_at_least("final_div_factor", s.final_div_factor, 1);
+}
+
+void check_plateau(const Scheduler& s) {
+  const Plateau& p = s.plateau;
+  TR_CHECK(!p.metric.empty(), "scheduler: plateau.metric is empty, expected a metric's name");
+  TR_CHECK(p.factor > 0 && p.factor < 1,
+           "scheduler: plateau.factor is {}, expected between 0 and 1", p.factor);
+  check_at_least("plateau.patience", p.patience, 0);
+  check_at_least("plateau.threshold", p.threshold, 0);
+  check_at_least("plateau.cooldown", p.cooldown, 0);
+  check_at_most_base(s, "plateau.min_lr", p.min_lr);
 }
 
 /// Options that only one kind reads.
@@ -64,6 +93,15 @@ void check_kind_options(const Scheduler& s) {
       check_epochs("T_0", s.t_0);
       check_epochs("T_mult", s.t_mult);
       return check_at_most_base(s, "eta_min", s.eta_min);
+    case Kind::LINEAR:
+      check_at_least("start_factor", s.start_factor, 0);
+      check_at_least("end_factor", s.end_factor, 0);
+      return check_epochs("total_iters", s.total_iters);
+    case Kind::ONE_CYCLE: return check_one_cycle(s);
+    case Kind::PLATEAU: return check_plateau(s);
+    case Kind::LAMBDA:
+      TR_CHECK(s.factor, "scheduler: lambda has no function, expected LambdaLR(function)");
+      return;
   }
 }
 

@@ -78,7 +78,7 @@ CompileResult compile(const CompileRequest& request, const KernelOracle& oracle)
   check_kernels_exist(result.arch, oracle);
   result.variants = request.variants;
   const GraphSources sources{result.arch, request.sample_fields, request.loss, request.optimizer,
-                             request.graph};
+                             request.graph, request.objectives};
   for (const VariantKey& key : request.variants) {
     const ComputationGraph& graph = logical_graph(result, sources, kind_of(key));
     result.lowered.push_back(lower(graph, derive_shapes(graph, key), oracle));
@@ -88,6 +88,11 @@ CompileResult compile(const CompileRequest& request, const KernelOracle& oracle)
       create_memory_plans(result.lowered, result.arch, request.graph, slot_bytes, request.memory);
   const std::vector<int> lowered_of = keep_distinct(result);
   result.atlas = make_atlas(result, lowered_of);
+  result.constants = request.loss.constants;
+  for (const ObjectiveSpec& objective : request.objectives) {
+    const auto& more = objective.loss.constants;
+    result.constants.insert(result.constants.end(), more.begin(), more.end());
+  }
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "graph/kernel_oracle.h"
 #include "graph/lowered_graph.h"
 #include "graph/memory_plan.h"
+#include "renaissance/tensor/tensor.h"
 
 namespace tr {
 
@@ -29,6 +30,8 @@ struct LossSpec {
   /// Adds nodes and returns the FP32 scalar sum of the samples' losses.
   std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)>
       build;
+  /// Values of the persistent TABLE tensors that build() makes, by name.
+  std::vector<std::pair<std::string, Tensor>> constants;
 };
 
 /// An optimizer as data: the name of its whole-range op, that op's attributes, its state.
@@ -37,6 +40,16 @@ struct OptimizerSpec {
   Attrs attrs;
   int num_moments = 0;  // of MOMENT1, MOMENT2, MOMENT3
 };
+
+/// One of several things that a model is trained for in turn within a step: its loss moves the
+/// parameters whose names start with `trains`, and no other, by its optimizer.
+struct ObjectiveSpec {
+  std::string trains;
+  LossSpec loss;
+  OptimizerSpec optimizer;
+};
+
+inline const std::vector<ObjectiveSpec> kNoObjectives;
 
 /// A rule that puts parameters into a group; the first that matches wins, the default rule matches
 /// all.
@@ -71,10 +84,11 @@ struct VariantKey {
   MicroStep micro;
   std::map<std::string, TensorType> fields;  // with the batch axis
   bool ema = false;                          // EVAL, PREDICT: with the averaged weights
+  int freeze_state = 0;                      // TRAIN: index of GraphOptions::frozen_states
   std::string name;                          // printed only: "train_base"
   friend bool operator==(const VariantKey& a, const VariantKey& b) {
     return a.mode == b.mode && a.batch == b.batch && a.micro == b.micro && a.ema == b.ema &&
-           a.fields == b.fields;
+           a.freeze_state == b.freeze_state && a.fields == b.fields;
   }
 };
 
@@ -105,6 +119,14 @@ struct GraphOptions {
   /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose names
   /// begin so. Unset: it treats none.
   std::optional<std::vector<std::string>> matrices_except;
+  /// Prefixes of the names of parameters without a gradient, for each state that a TRAIN variant
+  /// may be in. The segment table must say the same while such a variant runs. Empty: one state.
+  std::vector<std::vector<std::string>> frozen_states;
+  int top_k = 5;           // places of the second accuracy
+  bool confusion = false;  // EVAL counts predictions by class: "eval_confusion"
+  /// Group i of `groups` is what objective i trains: gradients of a group are a bucket of their
+  /// own, and each objective has a segment table, "segments.0", in which all others are frozen.
+  int num_objectives = 0;     // 0: one loss trains everything
   int table_capacity = 1024;  // rows of step tables and results
 };
 
@@ -113,9 +135,12 @@ struct GraphKind {
   Mode mode = Mode::TRAIN;
   MicroStep micro;
   bool ema = false;
+  int freeze_state = 0;
   friend bool operator==(const GraphKind&, const GraphKind&) = default;
 };
-inline GraphKind kind_of(const VariantKey& key) { return {key.mode, key.micro, key.ema}; }
+inline GraphKind kind_of(const VariantKey& key) {
+  return {key.mode, key.micro, key.ema, key.freeze_state};
+}
 
 /// What the logical graphs of one model are made from.
 struct GraphSources {
@@ -124,10 +149,12 @@ struct GraphSources {
   const LossSpec& loss;
   const OptimizerSpec& optimizer;
   const GraphOptions& options;
+  const std::vector<ObjectiveSpec>& objectives = kNoObjectives;
 };
 
 /// Stage `build_computation_graph`: forward from the plan with the casts of amp; for EVAL loss and
-/// metrics; for TRAIN also the backward pass and the step's tail (docs/execution.md); for PREDICT
+/// metrics; for TRAIN also the backward pass and the step's tail (docs/execution.md), once for each
+/// objective, the next one with the weights that the one before has moved; for PREDICT
 /// the RESULT tensors "output", "output.1" ...
 ComputationGraph build_computation_graph(const GraphSources& sources, const GraphKind& kind);
 
@@ -155,8 +182,9 @@ std::vector<int> share_or_clone(std::span<const LoweredGraph> graphs);
 struct CompileRequest {
   BluePrint model = BluePrint(nullptr);
   std::map<std::string, TensorType> sample_fields;  // every field of the data, one sample
-  LossSpec loss;
+  LossSpec loss;                                    // of EVAL; with objectives theirs train
   OptimizerSpec optimizer;
+  std::vector<ObjectiveSpec> objectives;
   GraphOptions graph;
   std::vector<VariantKey> variants;
   PlanOptions memory;
@@ -169,6 +197,7 @@ struct CompileResult {
   std::vector<LoweredGraph> lowered;  // distinct ones; atlas.whole(variant) is the index
   ArenaPlan memory;                   // memory.variants[i] places lowered[i]
   GraphAtlas atlas;
+  std::vector<std::pair<std::string, Tensor>> constants;  // LossSpec::constants
 };
 
 /// Refuses a model that needs an op without a kernel; compile() asks it first.

@@ -60,8 +60,33 @@ Segment make_segment(int param, const Param& of, std::int64_t begin, const Graph
   return segment;
 }
 
+/// Objectives one after the other, within each as the backward pass completes.
+std::vector<int> order_of(const ArchPlan& plan, const GraphOptions& options) {
+  std::vector<int> order = completion_order(plan);
+  if (options.num_objectives == 0) return order;
+  const auto group = [&](int p) {
+    return make_segment(p, plan.params[std::size_t(p)], 0, options).group;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
+  return order;
+}
+
+/// A bucket for each group, empty ones included.
+void cut_by_group(ParamLayout& layout, int num_groups) {
+  std::int64_t begin = 0;
+  for (int group = 0; group < num_groups; ++group) {
+    std::int64_t end = begin;
+    for (const Segment& s : layout.segments) {
+      if (s.group == group) end = s.begin + padded(s.count);
+    }
+    layout.buckets.emplace_back(begin, end);
+    begin = end;
+  }
+}
+
 void cut_buckets(ParamLayout& layout, const GraphOptions& options) {
   if (layout.range_elements == 0) return;
+  if (options.num_objectives > 0) return cut_by_group(layout, num_param_groups(options));
   if (options.world_size == 1) {
     layout.buckets = {{0, layout.range_elements}};
     return;
@@ -93,7 +118,7 @@ ParamLayout layout_params(const ArchPlan& plan, const GraphOptions& options) {
              "{}: the parameter is {}, expected fp32 (master weights and buffers are kept in it)",
              p.name, p.spec.type);
   }
-  for (const int p : completion_order(plan)) {
+  for (const int p : order_of(plan, options)) {
     const Param& param = plan.params[std::size_t(p)];
     layout.element_offset[std::size_t(p)] = layout.range_elements;
     layout.segments.push_back(make_segment(p, param, layout.range_elements, options));

@@ -27,11 +27,12 @@ class ModelGraph {
         precision_(plan_precision(sources.plan, sources.options)), builder_(graph_) {}
 
   ComputationGraph build() {
-    forward();
-    if (kind_.mode == Mode::PREDICT) {
+    if (training() && !sources_.objectives.empty()) {
+      add_objectives();
+    } else if (forward(); kind_.mode == Mode::PREDICT) {
       add_outputs();
     } else {
-      const TensorId loss_sum = add_loss();
+      const TensorId loss_sum = add_loss(sources_.loss);
       if (kind_.mode == Mode::TRAIN) {
         add_backward(loss_sum);
         add_tail(loss_sum);
@@ -70,12 +71,17 @@ class ModelGraph {
                                {Shape{options().table_capacity, kResultColumns}, DType::FP32});
   }
   TensorId loss_scale() { return scalar("loss_scale", DType::FP32); }
-  TensorId found_inf() { return scalar("found_inf", DType::INT32); }
-  TensorId grad_sumsq() { return scalar("grad_sumsq", DType::FP32); }
+  /// "found_inf", or "found_inf.0" of an objective.
+  std::string of_objective(const char* name) const {
+    return objective_ < 0 ? name : fmt::format("{}.{}", name, objective_);
+  }
+  TensorId found_inf() { return scalar(of_objective("found_inf").c_str(), DType::INT32); }
+  TensorId grad_sumsq() { return scalar(of_objective("grad_sumsq").c_str(), DType::FP32); }
   TensorId segments() {
     const auto bytes =
         std::int64_t(std::max<std::size_t>(1, layout_.segments.size()) * sizeof(Segment));
-    return builder_.persistent("segments", Role::TABLE, {Shape{bytes}, DType::UINT8});
+    return builder_.persistent(of_objective("segments"), Role::TABLE,
+                               {Shape{bytes}, DType::UINT8});
   }
 
   /// The fp32 tensor of a parameter or buffer that this graph reads.
@@ -162,6 +168,15 @@ class ModelGraph {
 
   /// A frozen parameter has no gradient: it counts neither in the norm nor in the finite check.
   bool is_frozen(int param) const {
+    const std::string& name = sources_.plan.params[std::size_t(param)].name;
+    const auto& states = options().frozen_states;
+    const bool now = std::size_t(kind_.freeze_state) < states.size() &&
+                     std::any_of(states[std::size_t(kind_.freeze_state)].begin(),
+                                 states[std::size_t(kind_.freeze_state)].end(),
+                                 [&](const std::string& p) { return name.starts_with(p); });
+    if (now) return true;
+    if (objective_ >= 0 && !name.starts_with(sources_.objectives[std::size_t(objective_)].trains))
+      return true;
     return std::any_of(layout_.segments.begin(), layout_.segments.end(), [&](const Segment& s) {
       return s.param == param && s.frozen != 0;
     });
@@ -196,11 +211,11 @@ class ModelGraph {
     return builder_.field(name);
   }
 
-  TensorId add_loss() {
-    builder_.at(GraphId::LOSS, sources_.loss.name);
+  TensorId add_loss(const LossSpec& loss) {
+    builder_.at(GraphId::LOSS, loss.name);
     std::vector<TensorId> outputs;
     for (const int value : sources_.plan.outputs) outputs.push_back(values_[std::size_t(value)].id);
-    return sources_.loss.build(builder_, outputs,
+    return loss.build(builder_, outputs,
                                [&](const std::string& name) { return field(name); });
   }
 
@@ -254,8 +269,36 @@ class ModelGraph {
     builder_.at(GraphId::CHECK, "");
     builder_.add_into("finite_check", {builder_.range(Role::GRADIENT)},
                       {found_inf(), grad_sumsq()});
-    add_update();
+    add_update(sources_.optimizer);
+    add_ema();
     record(loss_sum, "", {found_inf(), grad_sumsq(), loss_scale()});
+  }
+
+  /// Forward, loss, backward and update of each objective; the step counts as bad if one of them
+  /// is, and its loss is their sum.
+  void add_objectives() {
+    TensorId sum = kNoTensor;
+    std::vector<TensorId> checks;
+    for (std::size_t i = 0; i < sources_.objectives.size(); ++i) {
+      objective_ = int(i);
+      values_.clear();
+      trained_.clear();
+      forward();
+      const TensorId loss_sum = add_loss(sources_.objectives[i].loss);
+      sum = sum == kNoTensor ? loss_sum : builder_.add("add", {sum, loss_sum});
+      add_backward(loss_sum);
+      builder_.at(GraphId::CHECK, "");
+      builder_.add_into("finite_check", {builder_.range(Role::GRADIENT, objective_)},
+                        {found_inf(), grad_sumsq()});
+      checks.push_back(found_inf());
+      checks.push_back(grad_sumsq());
+      add_update(sources_.objectives[i].optimizer);
+    }
+    objective_ = -1;
+    builder_.at(GraphId::CHECK, "");
+    builder_.add_into("join_checks", checks, {found_inf(), grad_sumsq()});
+    add_ema();
+    record(sum, "", {found_inf(), grad_sumsq(), loss_scale()});
   }
 
   void add_communication() {
@@ -270,15 +313,14 @@ class ModelGraph {
   std::vector<std::int64_t> matrices() const {
     std::vector<std::int64_t> numbers;
     for (const Segment& s : layout_.segments) {
-      if (s.rows > 0 && s.frozen == 0)
+      if (s.rows > 0 && !is_frozen(s.param))
         numbers.insert(numbers.end(), {s.begin, s.rows, s.count / s.rows});
     }
     return numbers;
   }
 
-  void add_update() {
+  void add_update(const OptimizerSpec& optimizer) {
     builder_.at(GraphId::OPTIMIZER, "");
-    const OptimizerSpec& optimizer = sources_.optimizer;
     const OpDef& def = OpRegistry::instance().get(optimizer.op);
     std::vector<TensorId> inputs = {builder_.range(Role::WEIGHT),
                                     builder_.range(Role::GRADIENT),
@@ -308,12 +350,14 @@ class ModelGraph {
           "commit_buffers",
           {builder_.range(Role::BUFFER), builder_.range(Role::BUFFER_NEXT), found_inf()}, {});
     }
-    if (options().ema_decay > 0) {
-      builder_.at(GraphId::EMA_UPDATE, "");
-      builder_.add_into("ema_update",
-                        {builder_.range(Role::EMA), builder_.range(Role::WEIGHT), found_inf()}, {},
-                        {{"decay", double(options().ema_decay)}});
-    }
+  }
+
+  void add_ema() {
+    if (options().ema_decay == 0) return;
+    builder_.at(GraphId::EMA_UPDATE, "");
+    builder_.add_into("ema_update",
+                      {builder_.range(Role::EMA), builder_.range(Role::WEIGHT), found_inf()}, {},
+                      {{"decay", double(options().ema_decay)}});
   }
 
   /// Metrics of the micro-batch, then the counters. `state` is found_inf, grad_sumsq, loss_scale, or empty.
@@ -341,8 +385,27 @@ class ModelGraph {
     const auto label = sources_.sample_fields.find("label");
     const bool hard = label != sources_.sample_fields.end() && !is_floating(label->second.dtype);
     if (!sources_.loss.classification || !hard) return kNoTensor;
-    return builder_.add("topk_correct", {values_[std::size_t(sources_.plan.outputs.front())].id,
-                                         builder_.field("label")});
+    const TensorId scores = values_[std::size_t(sources_.plan.outputs.front())].id;
+    const TensorId labels = builder_.field("label");
+    const TensorId correct =
+        builder_.add("topk_correct", {scores, labels}, {{"k", std::int64_t(options().top_k)}});
+    const std::int64_t classes = num_classes();
+    if (options().confusion && kind_.mode == Mode::EVAL && classes > 0) {
+      const TensorType type{Shape{classes, classes}, DType::INT32};
+      const TensorId matrix = builder_.persistent("eval_confusion", Role::RESULT, type);
+      builder_.add_into("confusion_matrix", {scores, labels, matrix}, {});
+    }
+    return correct;
+  }
+
+  /// Scores of a sample in the first output; 0: it is one of the model's inputs.
+  std::int64_t num_classes() const {
+    for (const ArchLayer& layer : sources_.plan.layers) {
+      for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
+        if (layer.outputs[i] == sources_.plan.outputs.front()) return layer.types[i].shape.back();
+      }
+    }
+    return 0;
   }
 
   void set_range_type(LogicalTensor& tensor) const {
@@ -364,6 +427,7 @@ class ModelGraph {
   const std::vector<LayerPrecision> precision_;  // by layer of the plan
   ComputationGraph graph_;
   GraphBuilder builder_;
+  int objective_ = -1;  // whose part is being built
   std::vector<TypedId> values_;
   std::vector<std::pair<int, TensorId>> trained_;  // parameter, the tensor that the forward pass reads
 };

@@ -143,64 +143,8 @@ const OpRegistration kFusedBackward{
      .type_only_from = 3,
      .doc = "dlogits = seed * (exp(logp) * sum(target) - target)."}};
 
-/// mse and bce_with_logits: one prediction against one target, element by element.
-std::vector<TensorType> infer_pair(const Attrs&, Types in) {
-  ops::check_floating("y", in[0]);
-  TR_CHECK(in[0].shape.rank() >= 1, "y has shape {}, expected [N, ...]", in[0].shape);
-  ops::check_shape("target", in[1], in[0].shape, "that of y");
-  ops::check_dtype("target", in[1], DType::FP32, "fields are fp32");
-  return {kScalar};
-}
-
-std::vector<TensorType> infer_pair_backward(const Attrs& attrs, Types in) {
-  ops::check_scalar("seed", in[0], DType::FP32);
-  infer_pair(attrs, in.subspan(1));
-  return {in[1]};
-}
-
-OpDef pair_loss(const char* name, int flops, const char* doc) {
-  const std::string backward = std::string(name) + "_backward";
-  OpDef def;
-  def.name = name;
-  def.inputs = {"y", "target"};
-  def.outputs = {"loss_sum"};
-  def.infer = infer_pair;
-  def.gradient = [backward](GraphBuilder& builder, const Node& node, Ids dout) {
-    return std::vector<TensorId>{builder.add(backward, {dout[0], node.inputs[0], node.inputs[1]})};
-  };
-  def.cost = ops::cost_per_input_element(flops);
-  def.precision = Precision::HIGH;
-  def.doc = doc;
-  return def;
-}
-
-OpDef pair_loss_backward(const char* name, int flops, const char* doc) {
-  OpDef def;
-  def.name = name;
-  def.inputs = {"seed", "y", "target"};
-  def.outputs = {"dy"};
-  def.infer = infer_pair_backward;
-  def.cost = ops::cost_per_element(flops);
-  def.in_place = {{0, 1}};
-  def.precision = Precision::HIGH;
-  def.doc = doc;
-  return def;
-}
-
-const OpRegistration kMse{
-    pair_loss("mse", 3,
-              "sum over samples of the mean over a sample's elements of (y - target)^2. "
-              "torch.nn.MSELoss times N")};
-const OpRegistration kMseBackward{
-    pair_loss_backward("mse_backward", 3, "dy = seed * 2 (y - target) / elements of a sample.")};
-const OpRegistration kBce{
-    pair_loss("bce_with_logits", 20,
-              "sum over samples of the mean over a sample's elements of max(y, 0) - y target + "
-              "log(1 + exp(-|y|)). torch.nn.BCEWithLogitsLoss times N")};
-const OpRegistration kBceBackward{pair_loss_backward(
-    "bce_with_logits_backward", 12, "dy = seed * (sigmoid(y) - target) / elements of a sample.")};
-
-std::vector<TensorType> infer_topk(const Attrs&, Types in) {
+std::vector<TensorType> infer_topk(const Attrs& attrs, Types in) {
+  TR_CHECK(attrs.i64("k") >= 1, "k is {}, expected at least 1", attrs.i64("k"));
   ops::check_scores("logits", in[0]);
   ops::check_class_numbers(in[1], in[0]);
   return {{Shape{2}, DType::INT32}};
@@ -217,10 +161,11 @@ const OpRegistration kTopk{
     {.name = "topk_correct",
      .inputs = {"logits", "labels"},
      .outputs = {"correct"},
+     .attrs = {{"k", std::int64_t{5}, false, "places that the second count takes"}},
      .infer = infer_topk,
      .cost = ops::cost_per_input_element(1),
      .precision = Precision::HIGH,
-     .doc = "Samples whose label is among the 1 and the 5 largest scores; of equal scores the "
+     .doc = "Samples whose label is among the 1 and the k largest scores; of equal scores the "
             "lower class is the larger; a NaN score is never correct."}};
 
 const OpRegistration kLossSeed{

@@ -3,11 +3,16 @@
 
 // Checks that the losses share, fused or not.
 
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "ops/rules.h"
 
 namespace tr::ops {
+
+/// The attribute ignore_index where every label counts.
+constexpr std::int64_t kNoIgnoredLabel = std::numeric_limits<std::int64_t>::min();
 
 /// Scores [N, C] of any floating dtype.
 void check_scores(std::string_view name, const TensorType& type);

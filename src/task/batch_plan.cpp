@@ -53,16 +53,21 @@ MicroStep VariantTable::micro_step(int micro) const {
   return {.first = micro == 0, .last = micro == batches_.accumulate_steps - 1};
 }
 
-int VariantTable::find(Mode mode, std::int64_t batch, MicroStep micro) const {
+int VariantTable::find(Mode mode, std::int64_t batch, MicroStep micro, int state) const {
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    if (keys_[i].mode == mode && keys_[i].batch == batch && keys_[i].micro == micro) return int(i);
+    const VariantKey& key = keys_[i];
+    const bool same =
+        key.mode == mode && key.batch == batch && key.micro == micro && key.freeze_state == state;
+    if (same) return int(i);
   }
   return -1;
 }
 
-int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields) {
-  if (const int known = find(mode, batch, micro); known >= 0) return known;
+int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields,
+                      int state) {
+  if (const int known = find(mode, batch, micro, state); known >= 0) return known;
   VariantKey key{.mode = mode, .batch = batch, .micro = micro};
+  key.freeze_state = state;
   for (const auto& [field, type] : fields.of(mode))
     key.fields[field] = {type.shape.prepend(batch), type.dtype};
   key.ema = ema_ && mode != Mode::TRAIN;
@@ -72,15 +77,17 @@ int VariantTable::add(Mode mode, std::int64_t batch, MicroStep micro, const Mode
                                                             micro.last    ? "last"
                                                             : micro.first ? ""
                                                                           : "middle"));
+  if (state > 0) key.name += fmt::format("_freeze{}", state);
   keys_.push_back(std::move(key));
   return int(keys_.size()) - 1;
 }
 
 VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
-                           const ModeFields& fields, bool ema)
-    : batches_(batches), ema_(ema) {
+                           const ModeFields& fields, const VariantOptions& options)
+    : batches_(batches), ema_(options.ema) {
   // A rank may have nothing to do in a short step; it then runs some variant of the same kind.
   std::vector<std::pair<Mode, MicroStep>> idle;
+  const auto states_of = [&](Mode mode) { return mode == Mode::TRAIN ? options.freeze_states : 1; };
   const auto add_shares = [&](Mode mode, const data::SamplerConfig& config) {
     for (int rank = 0; rank < batches.world_size; ++rank) {
       data::SamplerConfig of_rank = config;
@@ -91,7 +98,8 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
           const MicroStep kind = mode == Mode::TRAIN ? micro_step(micro) : MicroStep{};
           const std::int64_t size = sampler.share(step, micro).size;
           if (size == 0) idle.emplace_back(mode, kind);
-          if (size > 0) add(mode, size, kind, fields);
+          for (int state = 0; size > 0 && state < states_of(mode); ++state)
+            add(mode, size, kind, fields, state);
         }
       }
     }
@@ -115,23 +123,27 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
     add_shares(Mode::EVAL, config);
   }
   for (const auto& [mode, kind] : idle) {
-    if (smallest(mode, kind) < 0) add(mode, 1, kind, fields);
+    for (int state = 0; state < states_of(mode); ++state) {
+      if (smallest(mode, kind, state) < 0) add(mode, 1, kind, fields, state);
+    }
   }
   predict_ = add(Mode::PREDICT, batches.local, MicroStep{}, fields);
 }
 
-int VariantTable::smallest(Mode mode, MicroStep micro) const {
+int VariantTable::smallest(Mode mode, MicroStep micro, int state) const {
   int best = -1;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    if (keys_[i].mode != mode || keys_[i].micro != micro) continue;
+    const VariantKey& key = keys_[i];
+    if (key.mode != mode || key.micro != micro || key.freeze_state != state) continue;
     if (best < 0 || keys_[i].batch < keys_[std::size_t(best)].batch) best = int(i);
   }
   return best;
 }
 
-int VariantTable::train(int micro, std::int64_t size) const {
+int VariantTable::train(int micro, std::int64_t size, int state) const {
   const MicroStep kind = micro_step(micro);
-  const int variant = size == 0 ? smallest(Mode::TRAIN, kind) : find(Mode::TRAIN, size, kind);
+  const int variant =
+      size == 0 ? smallest(Mode::TRAIN, kind, state) : find(Mode::TRAIN, size, kind, state);
   TR_ASSERT(variant >= 0);
   return variant;
 }

@@ -43,26 +43,31 @@ struct ModeFields {
   }
 };
 
+struct VariantOptions {
+  bool ema = false;       // validation and prediction read averaged weights
+  int freeze_states = 1;  // training has its variants once for each
+};
+
 /// Every variant that some step of some rank needs, and the look-up from a micro-batch to its
 /// variant.
 class VariantTable {
  public:
   /// @throws InvalidArgument  drop_last leaves no step.
   VariantTable(const BatchPlan& batches, const SplitSizes& sizes, const ModeFields& fields,
-               bool ema);
+               const VariantOptions& options);
 
   const std::vector<VariantKey>& keys() const { return keys_; }
   /// Index of the variant for a micro-batch of `size` samples. A size of 0 gets the smallest one of
   /// its kind: it runs on zeros with a seed gradient of 0, and its results are not counted.
-  int train(int micro, std::int64_t size) const;
+  int train(int micro, std::int64_t size, int freeze_state = 0) const;
   int eval(std::int64_t size) const;
   int predict() const { return predict_; }
   std::int64_t batch_of(int variant) const { return keys_[std::size_t(variant)].batch; }
 
  private:
-  int add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields);
-  int find(Mode mode, std::int64_t batch, MicroStep micro) const;
-  int smallest(Mode mode, MicroStep micro) const;
+  int add(Mode mode, std::int64_t batch, MicroStep micro, const ModeFields& fields, int state = 0);
+  int find(Mode mode, std::int64_t batch, MicroStep micro, int state = 0) const;
+  int smallest(Mode mode, MicroStep micro, int state = 0) const;
   MicroStep micro_step(int micro) const;
 
   BatchPlan batches_;

@@ -85,7 +85,8 @@ TransformChain chain_of(const Config& config, bool train) {
   return {train ? data.train_transforms : data.val_transforms, data.normalization, side, side};
 }
 
-GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
+GraphOptions graph_options(const Config& config, const BatchPlan& batches,
+                           const FreezePlan& freezes) {
   const TrainOptions& train = config.train;
   GraphOptions options;
   options.low_dtype = config.global.values().low_dtype;
@@ -103,19 +104,59 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches) {
   options.table_capacity = kTableRows;
   if (train.optimizer.kind == Optimizer::Kind::MUON)
     options.matrices_except = train.optimizer.not_matrices;
-  for (const std::string& prefix : train.freeze) {
-    options.groups.push_back({.match = prefix, .frozen = true});
+  options.top_k = train.top_k;
+  options.confusion = train.confusion_matrix;
+  options.num_objectives = int(train.objectives.size());
+  for (const Objective& objective : train.objectives)
+    options.groups.push_back({.match = objective.trains});
+  if (freezes.changes() || options.num_objectives > 0) {
+    options.frozen_states = freezes.states;
+  } else {
+    for (const std::string& prefix : freezes.states.front())
+      options.groups.push_back({.match = prefix, .frozen = true});
   }
   return options;
 }
 
-void check_frozen_names(const ArchPlan& arch, const std::vector<std::string>& prefixes) {
-  for (const std::string& prefix : prefixes) {
+/// The first objective's loss is what validation reports; top-1 of it means nothing while others
+/// train too.
+void add_objectives(const std::vector<Objective>& objectives, CompileRequest& request) {
+  int term = 0;
+  for (const Objective& objective : objectives) {
+    request.objectives.push_back(
+        {objective.trains, loss_spec(objective.loss, term), optimizer_spec(objective.optimizer)});
+    term += int(objective.loss.terms.size());
+  }
+  if (objectives.empty()) return;
+  request.loss = request.objectives.front().loss;
+  request.loss.classification = false;
+}
+
+void check_objectives(const ArchPlan& arch, const std::vector<Objective>& objectives) {
+  if (objectives.empty()) return;
+  for (const Param& param : arch.params) {
+    if (param.spec.kind == ParamKind::BUFFER) {
+      throw_as<Unsupported>(
+          "objectives: several in a task do not go with batch norm's running statistics (\"{}\")",
+          param.name);
+    }
+  }
+  for (const Objective& objective : objectives) {
     const bool any = std::any_of(arch.params.begin(), arch.params.end(), [&](const Param& param) {
-      return param.name.starts_with(prefix);
+      return param.name.starts_with(objective.trains);
     });
-    TR_CHECK(any, "freeze: no parameter's name starts with \"{}\"; the first is \"{}\"", prefix,
-             arch.params.empty() ? "" : arch.params.front().name);
+    TR_CHECK(any, "objective: no parameter's name starts with \"{}\"; the first is \"{}\"",
+             objective.trains, arch.params.empty() ? "" : arch.params.front().name);
+  }
+}
+
+void check_frozen_names(const ArchPlan& arch, const std::vector<Freeze>& rules) {
+  for (const Freeze& rule : rules) {
+    const bool any = std::any_of(arch.params.begin(), arch.params.end(), [&](const Param& param) {
+      return param.name.starts_with(rule.prefix);
+    });
+    TR_CHECK(any, "freeze: no parameter's name starts with \"{}\"; the first is \"{}\"",
+             rule.prefix, arch.params.empty() ? "" : arch.params.front().name);
   }
 }
 
@@ -124,7 +165,8 @@ ArchPlan check_model(const RunRequest& request, const Fields& fields, const Kern
   ArchPlan arch = expand(request.model, fields);
   check_kernels_exist(arch, oracle);
   check_frozen_names(arch, request.config.train.freeze);
-  plan_precision(arch, graph_options(request.config, BatchPlan{}));
+  check_objectives(arch, request.config.train.objectives);
+  plan_precision(arch, graph_options(request.config, BatchPlan{}, FreezePlan{}));
   return arch;
 }
 
@@ -140,11 +182,11 @@ DatasetPair open_data(const Config& config) {
 }
 
 VariantTable variants_of(const CompiledRun& run, const BatchPlan& batches) {
-  return {batches, run.sizes, run.fields, run.ema()};
+  return {batches, run.sizes, run.fields, run.variant_options()};
 }
 
 void set_batches(CompileRequest& request, const CompiledRun& run, const BatchPlan& batches) {
-  request.graph = graph_options(run.config, batches);
+  request.graph = graph_options(run.config, batches, run.freezes);
   request.graph.raw_images = run.raw_images;
   request.variants = variants_of(run, batches).keys();
 }
@@ -218,6 +260,29 @@ bool decide_data_on_device(const CompiledRun& run, const MemoryBudget& budget) {
   return false;
 }
 
+/// What watches a metric must be able to see it.
+void check_metrics(const CompiledRun& run) {
+  if (!run.data.train) return;
+  const auto check = [&](const char* who, const std::string& metric) {
+    const bool validated = metric != "train_loss" && metric != "train_top1";
+    const bool classes = metric != "train_loss" && metric != "val_loss";
+    TR_CHECK(metric != "macro_f1" || run.config.train.confusion_matrix,
+             "{}: it watches macro_f1, which needs confusion_matrix", who);
+    TR_CHECK(!validated || run.data.val, "{}: it watches {}, but the data have no validation set",
+             who, metric);
+    TR_CHECK(!classes || run.classification,
+             "{}: it watches {}, but the loss {} is not one of classes", who, metric,
+             run.config.train.loss.name());
+  };
+  const TrainOptions& train = run.config.train;
+  if (!train.early_stop.metric.empty()) check("early_stop", train.early_stop.metric);
+  TR_CHECK(!train.confusion_matrix || (run.data.val && run.classification),
+           "confusion_matrix: expected a validation set and a loss of classes (the loss is {})",
+           train.loss.name());
+  if (train.scheduler.kind == Scheduler::Kind::PLATEAU)
+    check("scheduler plateau", train.scheduler.plateau.metric);
+}
+
 void announce(const CompiledRun& run) {
   if (!run.device.announcement.empty()) log_info("{}", run.device.announcement);
   for (const std::string& note : ineffective_options(run.config, run.device.kind)) {
@@ -227,8 +292,9 @@ void announce(const CompiledRun& run) {
   if (run.data.train && !run.data.val)
     log_info("validation is off: the data have no validation split");
   if (!train.precision.empty()) {
-    log_info("precision by layer\n{}",
-             precision_text(run.compiled.arch, graph_options(run.config, run.batches)));
+    log_info(
+        "precision by layer\n{}",
+        precision_text(run.compiled.arch, graph_options(run.config, run.batches, run.freezes)));
   }
   if (run.mixed_classes > 0) {
     log_info(
@@ -340,12 +406,14 @@ CompiledRun compile_run(const RunRequest& request) {
                run.data.val ? run.data.val->num_samples() : 0,
                run.config.preprocessor.values().drop_last};
   run.raw_images = decide_raw_images(run);
+  run.freezes = plan_freezes(run.config.train.freeze, run.config.train.total_epochs);
 
   CompileRequest compile_request;
   compile_request.model = request.model;
   compile_request.sample_fields = fields;
   compile_request.loss = std::move(loss);
   compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
+  add_objectives(run.config.train.objectives, compile_request);
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);
   if (global.accumulate_auto) choose_accumulation(run, compile_request, budget, licence);
@@ -357,12 +425,18 @@ CompiledRun compile_run(const RunRequest& request) {
   const PreprocessorSetting::Values& data = run.config.preprocessor.values();
   run.bad_samples = std::make_shared<data::BadSamples>(data.bad_samples, data.bad_sample_limit);
   check_samples(run);
+  check_metrics(run);
 
   const auto steps_of = [](std::int64_t samples, std::int64_t batch, bool drop) {
     return drop ? samples / batch : (samples + batch - 1) / batch;
   };
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
+  check_factors(run.config.train.scheduler, run.train_steps, run.config.train.total_epochs);
+  for (const Objective& objective : run.config.train.objectives) {
+    if (objective.scheduler)
+      check_factors(*objective.scheduler, run.train_steps, run.config.train.total_epochs);
+  }
   run.keep_processed_val = decide_keep_processed(run);
   run.data_on_device = decide_data_on_device(run, budget);
   check_memory(run, budget, run.data_on_device ? held_bytes(run) : 0, [&](const BatchPlan& other) {

@@ -12,6 +12,7 @@
 #include "task/batch_plan.h"
 #include "task/config.h"
 #include "task/device.h"
+#include "task/freeze_plan.h"
 
 namespace tr {
 
@@ -35,8 +36,9 @@ struct CompiledRun {
   ModeFields fields;
   BatchPlan batches;
   SplitSizes sizes;
-  VariantTable variants{BatchPlan{}, SplitSizes{}, {}, false};
+  VariantTable variants{BatchPlan{}, SplitSizes{}, {}, {}};
   TuningTable tuning;
+  FreezePlan freezes;
   bool classification = false;
   CompileResult compiled;
   std::vector<data::StreamPhase> phases;  // the whole run, in order
@@ -49,6 +51,7 @@ struct CompiledRun {
   std::shared_ptr<data::BadSamples> bad_samples;  // of all loaders of this run
   double open_ms = 0;  // time to open the named set, which is no part of compiling
 
+  VariantOptions variant_options() const { return {ema(), int(freezes.states.size())}; }
   bool ema() const { return config.train.ema_decay > 0; }
   /// Loader of one rank over this run's data.
   data::LoaderConfig loader_config(int rank) const;

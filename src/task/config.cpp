@@ -2,6 +2,7 @@
 #include "task/config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -86,14 +87,93 @@ void apply_environment_override(Config& config) {
   }
 }
 
+namespace {
+
+/// What decides the numbers of an objective.
+std::string text_of(const Objective& objective) {
+  const Optimizer o = objective.optimizer.resolved();
+  std::string text = fmt::format("{}: {} by {} (decay {}, momentum {}{}{}, {}, {}, {})",
+                                 objective.trains, objective.loss.text(), name_of(o.kind),
+                                 o.weight_decay, o.momentum.value_or(0),
+                                 o.nesterov.value_or(false) ? ", nesterov" : "",
+                                 o.decoupled_weight_decay ? ", decoupled" : "",
+                                 o.beta1.value_or(0), o.beta2.value_or(0), o.eps.value_or(0));
+  if (objective.scheduler) {
+    text +=
+        fmt::format(", {} {}", name_of(objective.scheduler->kind), objective.scheduler->base_lr);
+  }
+  return text;
+}
+
+}  // namespace
+
 nlohmann::json to_json(const Config& config) {
   nlohmann::json result = nlohmann::json::object();
   for (const ConfigKey& key : config_keys()) result[std::string(key.name)] = key.get(config);
-  result["loss"] = config.train.loss.name();
+  result["loss"] = config.train.loss.text();
+  result["objectives"] = nlohmann::json::array();
+  for (const Objective& objective : config.train.objectives)
+    result["objectives"].push_back(text_of(objective));
   result["train_transforms"] = chain_json(config.preprocessor.values().train_transforms);
   result["val_transforms"] = chain_json(config.preprocessor.values().val_transforms);
   return result;
 }
+
+void validate(const EarlyStop& stop) {
+  if (stop.metric.empty()) return;
+  metric_rises(stop.metric);
+  TR_CHECK(stop.patience >= 1, "early_stop: patience is {}, expected at least 1", stop.patience);
+  TR_CHECK(stop.min_delta >= 0 && std::isfinite(stop.min_delta),
+           "early_stop: min_delta is {}, expected at least 0", stop.min_delta);
+}
+
+void validate(const Freeze& rule) {
+  TR_CHECK(rule.first >= 1, "freeze: the first epoch of \"{}\" is {}, expected at least 1",
+           rule.prefix, rule.first);
+  TR_CHECK(rule.last == 0 || rule.last >= rule.first,
+           "freeze: the last epoch of \"{}\" is {}, expected 0 (to the end) or at least {}",
+           rule.prefix, rule.last, rule.first);
+}
+
+void validate(const Objective& objective) {
+  TR_CHECK(!objective.trains.empty(), "objective: trains is empty, expected a prefix of names");
+  objective.loss.validate();
+  objective.optimizer.validate();
+  if (!objective.scheduler) return;
+  objective.scheduler->validate();
+  TR_CHECK(objective.scheduler->kind != Scheduler::Kind::PLATEAU,
+           "objective \"{}\": its scheduler is plateau, which only the task's own may be",
+           objective.trains);
+}
+
+namespace {
+
+void validate_objectives(const Config& config) {
+  const std::vector<Objective>& all = config.train.objectives;
+  if (all.empty()) return;
+  const GlobalSetting::Values& global = config.global.values();
+  for (const Objective& objective : all) {
+    validate(objective);
+    for (const Objective& other : all) {
+      TR_CHECK(&other == &objective || !other.trains.starts_with(objective.trains),
+               "objectives: \"{}\" and \"{}\" train the same parameters", objective.trains,
+               other.trains);
+    }
+  }
+  constexpr std::size_t kMost = 16;
+  TR_CHECK(all.size() <= kMost, "objectives: there are {}, expected at most {}", all.size(), kMost);
+  const auto refuse = [](bool refused, std::string_view what) {
+    if (refused) throw_as<Unsupported>("objectives: several in a task do not go with {}", what);
+  };
+  refuse(global.low_dtype == DType::FP16, "amp=fp16 (its loss scale); amp=bf16 does");
+  refuse(global.accumulate_steps > 1 || global.accumulate_auto, "accumulate_steps above 1");
+  refuse(config.train.memory_budget > 0, "memory_budget");
+  for (const Objective& objective : all)
+    refuse(objective.optimizer.kind == Optimizer::Kind::MUON, "muon");
+  refuse(global.cpu_ranks > 1, "several ranks");
+}
+
+}  // namespace
 
 void validate(const Config& config) {
   const GlobalSetting::Values& global = config.global.values();
@@ -102,6 +182,11 @@ void validate(const Config& config) {
   train.loss.validate();
   train.optimizer.validate();
   train.scheduler.validate();
+  if (train.scheduler.kind == Scheduler::Kind::PLATEAU)
+    metric_rises(train.scheduler.plateau.metric);
+  validate(train.early_stop);
+  validate_objectives(config);
+  for (const Freeze& rule : train.freeze) validate(rule);
   TR_CHECK(global.global_batch_size > 0 || global.local_batch_size > 0,
            "no batch size is set, expected global_batch_size or local_batch_size of at least 1");
   TR_CHECK(global.device.kind != DeviceSetting::Kind::CUDA || global.cpu_ranks == 1,

@@ -14,6 +14,7 @@
 #include "renaissance/algo/optimizer.h"
 #include "renaissance/algo/scheduler.h"
 #include "renaissance/core/types.h"
+#include "renaissance/task/control.h"
 #include "renaissance/task/setting.h"
 
 namespace tr {
@@ -33,7 +34,9 @@ struct TrainOptions {
   int total_epochs = 10;
   int validate_interval = 1;
   int validate_offset = 0;
-  double early_stop_top1 = 0;  // 0: off
+  double early_stop_top1 = 0;     // 0: off
+  int top_k = 5;                  // of the second accuracy
+  bool confusion_matrix = false;  // validation counts predictions by class
   Metric metrics = Metric::TRAIN_LOSS | Metric::VAL_LOSS | Metric::VAL_TOP1 | Metric::VAL_TOP5;
   float grad_clip_norm = 0;   // 0: off
   float grad_clip_value = 0;  // 0: off
@@ -48,8 +51,10 @@ struct TrainOptions {
   bool resume = false;
   std::string load_weights;
   bool load_strict = true;
-  std::vector<std::string> freeze;  // name prefixes
+  std::vector<Freeze> freeze;
   std::vector<LayerPrecisionRule> precision;
+  EarlyStop early_stop;
+  std::vector<Objective> objectives;  // empty: loss and optimizer train everything
   std::string log_file;
   int log_every = 0;  // steps; 0: epochs only
   bool keep_gradients = false;
@@ -102,6 +107,10 @@ void apply_environment_override(Config& config);
 
 /// All keys with their values, and what no key can set (transforms, loss, initialisation) as text.
 nlohmann::json to_json(const Config& config);
+
+void validate(const EarlyStop& stop);
+void validate(const Freeze& rule);
+void validate(const Objective& objective);
 
 /// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
 void validate(const Config& config);

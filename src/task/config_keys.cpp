@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "task/config.h"
+#include "task/freeze_plan.h"
 #include "task/init_keys.h"
 #include "task/parse.h"
 
@@ -120,9 +121,6 @@ void set_exif(Config& c, Text value) {
 void set_optimizer(Config& c, Text value) {
   c.train.optimizer.kind = optimizer_kind_from_name(value);
 }
-void set_scheduler(Config& c, Text value) {
-  c.train.scheduler.kind = scheduler_kind_from_name(value);
-}
 
 void set_label_smoothing(Config& c, Text value) {
   const float smoothing = number<float>(value);
@@ -156,6 +154,68 @@ void set_ema(Config& c, Text value) {
   const float decay = number<float>(value);
   TR_CHECK(decay >= 0 && decay < 1, "it is {}, expected 0 (off) up to, but not, 1", decay);
   c.train.ema_decay = decay;
+}
+
+/// A field of the scheduler, or of its plateau.
+template <auto Field>
+void set_schedule(Config& c, Text value) {
+  auto& field = c.train.scheduler.*Field;
+  using T = std::remove_reference_t<decltype(field)>;
+  if constexpr (std::is_same_v<T, bool>) {
+    field = boolean(value);
+  } else {
+    field = number<T>(value);
+  }
+}
+template <auto Field>
+json get_schedule(const Config& c) {
+  return c.train.scheduler.*Field;
+}
+template <auto Field>
+void set_plateau(Config& c, Text value) {
+  auto& field = c.train.scheduler.plateau.*Field;
+  using T = std::remove_reference_t<decltype(field)>;
+  if constexpr (std::is_same_v<T, bool>) {
+    field = boolean(value);
+  } else {
+    field = number<T>(value);
+  }
+}
+template <auto Field>
+json get_plateau(const Config& c) {
+  return c.train.scheduler.plateau.*Field;
+}
+
+std::string known_metric(Text value) {
+  if (!value.empty()) metric_rises(value);
+  return std::string(value);
+}
+
+constexpr std::array<Text, 3> kModes = {"auto", "min", "max"};
+
+Plateau::Mode mode_from(Text value) {
+  const auto found = std::find(kModes.begin(), kModes.end(), value);
+  TR_CHECK(found != kModes.end(), "\"{}\" is unknown, expected auto, min or max", value);
+  return Plateau::Mode(found - kModes.begin());
+}
+json mode_name(Plateau::Mode mode) { return kModes[std::size_t(mode)]; }
+
+void set_freeze(Config& c, Text value) {
+  c.train.freeze.clear();
+  for (const std::string& word : words(value)) c.train.freeze.push_back(parse_freeze(word));
+}
+
+json get_freeze(const Config& c) {
+  std::vector<std::string> rules;
+  for (const Freeze& rule : c.train.freeze) rules.push_back(to_string(rule));
+  return fmt::format("{}", fmt::join(rules, ","));
+}
+
+void set_scheduler(Config& c, Text value) {
+  const Scheduler::Kind kind = scheduler_kind_from_name(value);
+  TR_CHECK(kind != Scheduler::Kind::LAMBDA || c.train.scheduler.factor,
+           "lambda takes its function from a program: LambdaLR(function)");
+  c.train.scheduler.kind = kind;
 }
 
 void set_early_stop(Config& c, Text value) {
@@ -266,6 +326,9 @@ const ConfigKey kKeys[] = {
     {"color_channels", "integer", "1 or 3; normally known from the set",
      [](Config& c, Text v) { c.preprocessor.color_channels(number<int>(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().color_channels; }},
+    {"confusion_matrix", "bool", "validation counts predictions by class: macro_f1 in the log",
+     [](Config& c, Text v) { c.train.confusion_matrix = boolean(v); },
+     [](const Config& c) -> json { return c.train.confusion_matrix; }, false},
     {"cpu_binding", "bool", "bind worker threads to cores",
      [](Config& c, Text v) { c.preprocessor.cpu_binding(boolean(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().cpu_binding; }, false},
@@ -327,6 +390,23 @@ const ConfigKey kKeys[] = {
     {"drop_last", "bool", "leave out the last, partial batch of an epoch",
      [](Config& c, Text v) { c.preprocessor.drop_last(boolean(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().drop_last; }},
+    {"early_stop.metric", "text",
+     "train_loss, train_top1, val_loss, top1, top5 or macro_f1: ends the run when it gets no "
+     "better; empty: never",
+     [](Config& c, Text v) { c.train.early_stop.metric = known_metric(v); },
+     [](const Config& c) -> json { return c.train.early_stop.metric; }},
+    {"early_stop.min_delta", "number", "least improvement that counts",
+     [](Config& c, Text v) { c.train.early_stop.min_delta = at_least<double>(v, 0); },
+     [](const Config& c) -> json { return c.train.early_stop.min_delta; }},
+    {"early_stop.mode", "auto|min|max", "what is better; auto: losses fall, all else rises",
+     [](Config& c, Text v) { c.train.early_stop.mode = mode_from(v); },
+     [](const Config& c) { return mode_name(c.train.early_stop.mode); }},
+    {"early_stop.patience", "integer", "epochs in a row without improvement that end the run",
+     [](Config& c, Text v) { c.train.early_stop.patience = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.early_stop.patience; }},
+    {"early_stop.restore_best", "bool", "the run ends with the weights of the best epoch",
+     [](Config& c, Text v) { c.train.early_stop.restore_best = boolean(v); },
+     [](const Config& c) -> json { return c.train.early_stop.restore_best; }},
     {"early_stop_top1", "number", "end the run once top-1 reaches this fraction; 0: never",
      set_early_stop, [](const Config& c) -> json { return c.train.early_stop_top1; }},
     {"ema_decay", "number", "average of the weights; 0: off", set_ema,
@@ -340,9 +420,10 @@ const ConfigKey kKeys[] = {
     {"eta_min", "number", "cosine: lowest learning rate",
      [](Config& c, Text v) { c.train.scheduler.eta_min = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.eta_min; }},
-    {"freeze", "text", "name prefixes, comma between them, of parameters that are not trained",
-     [](Config& c, Text v) { c.train.freeze = words(v); },
-     [](const Config& c) -> json { return fmt::format("{}", fmt::join(c.train.freeze, ",")); }},
+    {"freeze", "text",
+     "name prefixes, comma between them, of parameters that are not trained; features.@1-5: in "
+     "epochs 1 to 5",
+     set_freeze, get_freeze},
     {"fully_mode", "bool", "read the whole set into memory first",
      [](Config& c, Text v) { c.preprocessor.fully_mode(boolean(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().fully; }, false},
@@ -405,6 +486,12 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json { return c.train.keep_gradients; }},
     {"label_smoothing", "number", "cross entropy, 0 to 1", set_label_smoothing,
      get_label_smoothing},
+    {"linear.end_factor", "number", "linear: last learning rate, a factor of base_lr",
+     set_schedule<&Scheduler::end_factor>, get_schedule<&Scheduler::end_factor>},
+    {"linear.start_factor", "number", "linear: first learning rate, a factor of base_lr",
+     set_schedule<&Scheduler::start_factor>, get_schedule<&Scheduler::start_factor>},
+    {"linear.total_iters", "integer", "linear: epochs from the first to the last rate",
+     set_schedule<&Scheduler::total_iters>, get_schedule<&Scheduler::total_iters>},
     {"load_weights", "text", "safetensors file that training starts from",
      [](Config& c, Text v) { c.train.load_weights = v; },
      [](const Config& c) -> json { return c.train.load_weights; }},
@@ -471,9 +558,37 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json {
        return fmt::format("{}", fmt::join(c.train.optimizer.not_matrices, ","));
      }},
+    {"one_cycle.div_factor", "number", "one_cycle: base_lr over the first rate",
+     set_schedule<&Scheduler::div_factor>, get_schedule<&Scheduler::div_factor>},
+    {"one_cycle.final_div_factor", "number", "one_cycle: first rate over the last",
+     set_schedule<&Scheduler::final_div_factor>, get_schedule<&Scheduler::final_div_factor>},
+    {"one_cycle.linear", "bool", "one_cycle: by lines, not by cosines",
+     set_schedule<&Scheduler::linear_anneal>, get_schedule<&Scheduler::linear_anneal>},
+    {"one_cycle.pct_start", "number", "one_cycle: fraction of the run in which the rate rises",
+     set_schedule<&Scheduler::pct_start>, get_schedule<&Scheduler::pct_start>},
+    {"one_cycle.three_phase", "bool", "one_cycle: falls as long as it rose, then to the last rate",
+     set_schedule<&Scheduler::three_phase>, get_schedule<&Scheduler::three_phase>},
     {"optimizer", "sgd|adam|adamw|lion|rmsprop|adagrad|lars|lamb|muon",
      "rule that changes the weights", set_optimizer,
      [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.kind)); }},
+    {"plateau.cooldown", "integer", "plateau: epochs after a fall that do not count",
+     set_plateau<&Plateau::cooldown>, get_plateau<&Plateau::cooldown>},
+    {"plateau.factor", "number", "plateau: of the learning rate at each fall",
+     set_plateau<&Plateau::factor>, get_plateau<&Plateau::factor>},
+    {"plateau.metric", "text", "plateau: train_loss, train_top1, val_loss, top1, top5 or macro_f1",
+     [](Config& c, Text v) { c.train.scheduler.plateau.metric = known_metric(v); },
+     [](const Config& c) -> json { return c.train.scheduler.plateau.metric; }},
+    {"plateau.min_lr", "number", "plateau: the learning rate falls no further",
+     set_plateau<&Plateau::min_lr>, get_plateau<&Plateau::min_lr>},
+    {"plateau.mode", "auto|min|max", "plateau: what is better",
+     [](Config& c, Text v) { c.train.scheduler.plateau.mode = mode_from(v); },
+     [](const Config& c) { return mode_name(c.train.scheduler.plateau.mode); }},
+    {"plateau.patience", "integer", "plateau: epochs without improvement that are let pass",
+     set_plateau<&Plateau::patience>, get_plateau<&Plateau::patience>},
+    {"plateau.relative", "bool", "plateau: threshold is a fraction of the best value",
+     set_plateau<&Plateau::relative>, get_plateau<&Plateau::relative>},
+    {"plateau.threshold", "number", "plateau: least improvement", set_plateau<&Plateau::threshold>,
+     get_plateau<&Plateau::threshold>},
     {"power", "number", "polynomial",
      [](Config& c, Text v) { c.train.scheduler.power = number<double>(v); },
      [](const Config& c) -> json { return c.train.scheduler.power; }},
@@ -492,7 +607,8 @@ const ConfigKey kKeys[] = {
      [](Config& c, Text v) { c.train.resume = boolean(v); },
      [](const Config& c) -> json { return c.train.resume; }, false},
     {"scheduler", "text",
-     "constant, cosine, step, multi_step, exponential, polynomial, wsd, cosine_warm_restarts",
+     "constant, cosine, step, multi_step, exponential, polynomial, wsd, cosine_warm_restarts, "
+     "linear, one_cycle, plateau; lambda in programs",
      set_scheduler,
      [](const Config& c) -> json { return std::string(name_of(c.train.scheduler.kind)); }},
     {"search_seconds", "number", "time to measure which engines a GPU runs fastest; 0: by rank",
@@ -521,6 +637,9 @@ const ConfigKey kKeys[] = {
     {"timed_steps", "integer", "first steps of a run whose nodes run one by one and are timed",
      [](Config& c, Text v) { c.train.timed_steps = at_least<int>(v, 0); },
      [](const Config& c) -> json { return c.train.timed_steps; }, false},
+    {"top_k", "integer", "places that the second accuracy, top5, takes",
+     [](Config& c, Text v) { c.train.top_k = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.top_k; }, false},
     {"total_epochs", "integer", "passes over the training set",
      [](Config& c, Text v) { c.train.total_epochs = at_least<int>(v, 1); },
      [](const Config& c) -> json { return c.train.total_epochs; }, false},

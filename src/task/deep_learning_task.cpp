@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "algo/schedule.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/env.h"
@@ -70,6 +71,13 @@ DeepLearningTask& DeepLearningTask::optimizer(const Optimizer& optimizer) {
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::objectives(const std::vector<Objective>& objectives) {
+  impl_->planning("objectives");
+  for (const Objective& objective : objectives) validate(objective);
+  impl_->options.objectives = objectives;
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::scheduler(const Scheduler& scheduler) {
   impl_->planning("scheduler");
   scheduler.validate();
@@ -107,9 +115,29 @@ DeepLearningTask& DeepLearningTask::early_stop_by_top1(double threshold) {
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::early_stop(const EarlyStop& stop) {
+  impl_->planning("early_stop");
+  validate(stop);
+  impl_->options.early_stop = stop;
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::metrics(Metric columns) {
   impl_->planning("metrics");
   impl_->options.metrics = columns;
+  return *this;
+}
+
+DeepLearningTask& DeepLearningTask::top_k(int k) {
+  impl_->planning("top_k");
+  TR_CHECK(k >= 1, "top_k is {}, expected at least 1", k);
+  impl_->options.top_k = k;
+  return *this;
+}
+
+DeepLearningTask& DeepLearningTask::confusion_matrix(bool on) {
+  impl_->planning("confusion_matrix");
+  impl_->options.confusion_matrix = on;
   return *this;
 }
 
@@ -159,9 +187,12 @@ DeepLearningTask& DeepLearningTask::load_weights(const std::string& path, bool s
   return *this;
 }
 
-DeepLearningTask& DeepLearningTask::freeze(const std::string& prefix) {
+DeepLearningTask& DeepLearningTask::freeze(const std::string& prefix, int first_epoch,
+                                           int last_epoch) {
   impl_->planning("freeze");
-  impl_->options.freeze.push_back(prefix);
+  const Freeze rule{prefix, first_epoch, last_epoch};
+  validate(rule);
+  impl_->options.freeze.push_back(rule);
   return *this;
 }
 
@@ -266,6 +297,18 @@ Tensor DeepLearningTask::predict_images(const Tensor& images) {
 Tensor DeepLearningTask::fetch(const std::string& name) {
   return impl_->compiled("fetch").fetch(name);
 }
+
+std::vector<double> DeepLearningTask::learning_rates(std::int64_t steps_per_epoch) const {
+  const TrainOptions train =
+      impl_->trainer ? impl_->trainer->compiled().config.train : impl_->snapshot().train;
+  train.scheduler.validate();
+  std::vector<double> rates;
+  for (std::int64_t step = 0; step < train.total_epochs * steps_per_epoch; ++step)
+    rates.push_back(lr_at(train.scheduler, step, steps_per_epoch, train.total_epochs));
+  return rates;
+}
+
+void DeepLearningTask::scale_lr(double factor) { impl_->compiled("scale_lr").scale_lr(factor); }
 
 void DeepLearningTask::save_weights(const std::string& path, WeightKind kind) const {
   ModelState& state = impl_->compiled("save_weights").state();

@@ -136,7 +136,8 @@ void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& b
     }
     rank.bind(*batch);
     const int variant =
-        training ? run_.variants.train(micro, batch->size) : run_.variants.eval(batch->size);
+        training ? run_.variants.train(micro, batch->size, run_.freezes.state(place.phase.epoch))
+                 : run_.variants.eval(batch->size);
     if (!body(rank.executor(), variant)) return;
     loader.release(*batch);
   }

@@ -31,6 +31,7 @@ nlohmann::json epoch_object(const EpochRecord& r) {
           {"val_loss", measured(r.val_loss)},
           {"top1", measured(r.top1)},
           {"top5", measured(r.top5)},
+          {"macro_f1", measured(r.macro_f1)},
           {"lr", r.lr},
           {"images_per_s", r.images_per_s},
           {"data_wait_ms", r.data_wait_ms},

@@ -18,6 +18,7 @@ namespace tr {
 
 namespace {
 
+constexpr Role kModelRoles[] = {Role::WEIGHT, Role::EMA, Role::BUFFER};
 constexpr Role kParamRoles[] = {Role::WEIGHT, Role::EMA, Role::MOMENT1, Role::MOMENT2,
                                 Role::MOMENT3};
 
@@ -159,10 +160,10 @@ void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, 
     fill_param(about.spec, about.name, initializer, seed, value);
     set_param(p, value, true);
   }
-  if (has_persistent("segments")) {
-    const std::vector<Segment>& segments = compiled_.memory.segments;
-    executor_.write(executor_.place("segments"), segments.data(),
-                    std::int64_t(segments.size() * sizeof(Segment)));
+  write_segments(compiled_.memory.segments);
+  for (const auto& [name, value] : compiled_.constants) {
+    if (has_persistent(name))
+      executor_.write(executor_.place(name), value.raw(), std::int64_t(value.num_bytes()));
   }
   if (has_persistent("loss_scale"))
     executor_.write(executor_.place("loss_scale"), &loss_scale, sizeof loss_scale);
@@ -290,6 +291,65 @@ std::vector<NamedTensor> ModelState::snapshot() const {
   return result;
 }
 
+std::vector<NamedTensor> ModelState::model_snapshot() const {
+  std::vector<NamedTensor> result;
+  for (const Slot& slot : slots()) {
+    const bool kept = std::any_of(std::begin(kModelRoles), std::end(kModelRoles), [&](Role role) {
+      return slot.name.starts_with(fmt::format("{}/", name_of(role)));
+    });
+    if (kept) result.push_back({slot.name, copy_at(slot.place, slot.type)});
+  }
+  return result;
+}
+
+void ModelState::restore_model(const std::vector<NamedTensor>& tensors) {
+  const std::vector<Slot> all = slots();
+  for (const NamedTensor& given : tensors) {
+    const auto slot =
+        std::find_if(all.begin(), all.end(), [&](const Slot& s) { return s.name == given.name; });
+    TR_CHECK(slot != all.end() && slot->type == given.tensor.type(),
+             "\"{}\" is {}, which the model does not have", given.name, given.tensor.type());
+    executor_.write(slot->place, given.tensor.raw(), bytes_of(slot->type));
+  }
+  write_casts();
+}
+
+void ModelState::freeze(const std::vector<std::string>& prefixes) {
+  std::vector<Segment> segments = compiled_.memory.segments;
+  for (Segment& segment : segments) {
+    const Param& about = compiled_.arch.params[std::size_t(segment.param)];
+    const bool frozen =
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&](const std::string& prefix) { return about.name.starts_with(prefix); });
+    if (!frozen) continue;
+    segment.frozen = 1;
+    // What a step of another state left there counts in no norm.
+    const std::int64_t gradient = place_of(segment.param, Role::GRADIENT);
+    const std::vector<float> zeros(std::size_t(segment.count), 0.0f);
+    if (gradient >= 0)
+      executor_.write(gradient, zeros.data(), std::int64_t(zeros.size() * sizeof(float)));
+  }
+  write_segments(segments);
+}
+
+/// The table that every optimizer reads, or that of each objective: all but its group stand still.
+void ModelState::write_segments(const std::vector<Segment>& segments) {
+  const auto write = [&](const std::string& name, const std::vector<Segment>& table) {
+    executor_.write(executor_.place(name), table.data(),
+                    std::int64_t(table.size() * sizeof(Segment)));
+  };
+  if (has_persistent("segments")) write("segments", segments);
+  for (int objective = 0;; ++objective) {
+    const std::string name = fmt::format("segments.{}", objective);
+    if (!has_persistent(name)) return;
+    std::vector<Segment> own = segments;
+    for (Segment& segment : own) {
+      if (segment.group != objective) segment.frozen = 1;
+    }
+    write(name, own);
+  }
+}
+
 void ModelState::restore(const SafetensorsFile& file) {
   const std::vector<Slot> all = slots();
   for (const Slot& slot : all) {
@@ -304,6 +364,11 @@ void ModelState::restore(const SafetensorsFile& file) {
            file.tensors.size(), all.size());
   for (const Slot& slot : all)
     executor_.write(slot.place, file.at(slot.name).raw(), bytes_of(slot.type));
+  write_casts();
+}
+
+/// The 16-bit copies of all weights.
+void ModelState::write_casts() {
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     if (about.spec.kind == ParamKind::BUFFER) continue;

@@ -41,6 +41,15 @@ class ModelState {
   /// @throws InvalidArgument  a tensor is missing, unknown or of another type.
   void restore(const SafetensorsFile& file);
 
+  /// Weights, averages and buffers, named as in snapshot().
+  std::vector<NamedTensor> model_snapshot() const;
+  /// Sets what model_snapshot() gave. @throws InvalidArgument  it is of another model.
+  void restore_model(const std::vector<NamedTensor>& tensors);
+
+  /// From now on no update moves the parameters whose names start with one of the prefixes, and
+  /// all others move again, but those that are frozen for good.
+  void freeze(const std::vector<std::string>& prefixes);
+
   bool has_ema() const;
   /// Copy of a persistent tensor, by its name in the graph. @throws InvalidArgument  unknown.
   Tensor copy_of(const std::string& name) const;
@@ -65,6 +74,8 @@ class ModelState {
   SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;
   std::vector<Slot> slots() const;
   void set_param(int param, const Tensor& memory, bool average_too);
+  void write_casts();
+  void write_segments(const std::vector<Segment>& segments);
   void write_cast(int param, const Tensor& memory);
 
   const CompileResult& compiled_;

@@ -70,6 +70,11 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
     eval_results_ = executor_->place("eval_results");
     eval_counters_ = executor_->place("eval_counters");
   }
+  if (find("eval_confusion")) {
+    const Shape& shape = state_->persistent_tensors().at("eval_confusion")->type.shape;
+    confusion_elements_ = shape.num_elements();
+    confusion_ = executor_->place("eval_confusion");
+  }
   const data::LoaderConfig loader = run.loader_config(rank);
   train_sampler_ = sampler_of(loader, data::Split::TRAIN);
   val_sampler_ = sampler_of(loader, data::Split::VAL);
@@ -119,9 +124,17 @@ void Rank::plan_batches(const data::Sampler& sampler, const StepRange& steps) {
   }
 }
 
-double Rank::lr_of(std::int64_t epoch, std::int64_t step) const {
-  return lr_at(run_.config.train.scheduler, epoch * run_.train_steps + step, run_.train_steps,
-               run_.config.train.total_epochs);
+const Optimizer& Rank::optimizer_of(std::size_t group) const {
+  const TrainOptions& train = run_.config.train;
+  return group < train.objectives.size() ? train.objectives[group].optimizer : train.optimizer;
+}
+
+double Rank::lr_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
+  const TrainOptions& train = run_.config.train;
+  const bool own = group < train.objectives.size() && train.objectives[group].scheduler;
+  const Scheduler& scheduler = own ? *train.objectives[group].scheduler : train.scheduler;
+  return lr_factor_ * lr_at(scheduler, epoch * run_.train_steps + step, run_.train_steps,
+                            run_.config.train.total_epochs);
 }
 
 template <typename F>
@@ -135,16 +148,15 @@ void Rank::for_pieces(std::int64_t first, std::int64_t count, F&& f) const {
 }
 
 void Rank::fill_rows(std::int64_t epoch) {
-  const Optimizer optimizer = run_.config.train.optimizer.resolved();
   floats_.assign(planned_.size() * columns_, 0.0f);
   ints_.assign(planned_.size() * kStepInts, 0);
   for (std::size_t i = 0; i < planned_.size(); ++i) {
     const MicroBatch& batch = planned_[i];
-    const double rate = lr_of(epoch, batch.step);
     float* floats = floats_.data() + i * columns_;
     floats[kFloatInvWeight] = batch.share.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
-    for (std::size_t c = kFloatHeader; c < columns_; c += kGroupColumns) {
-      floats[c + kGroupLr] = float(rate);
+    for (std::size_t c = kFloatHeader, group = 0; c < columns_; c += kGroupColumns, ++group) {
+      const Optimizer optimizer = optimizer_of(group).resolved();
+      floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
       floats[c + kGroupDecay] = float(optimizer.weight_decay);
       floats[c + kGroupMomentum] = float(*optimizer.momentum);
     }
@@ -200,7 +212,7 @@ Totals Rank::totals_of(const ResultRow& row, std::int64_t samples) const {
 
 int Rank::variant_of(data::Split split, const MicroBatch& batch) const {
   const bool training = split == data::Split::TRAIN;
-  return training ? run_.variants.train(batch.micro, batch.share.size)
+  return training ? run_.variants.train(batch.micro, batch.share.size, freeze_state_)
                   : run_.variants.eval(batch.share.size);
 }
 
@@ -280,6 +292,7 @@ std::int64_t Rank::max_steps() const {
 }
 
 std::span<const StepOutcome> Rank::train_steps(const StepRange& steps, bool stop) {
+  freeze_state_ = run_.freezes.state(steps.epoch);
   plan_batches(*train_sampler_, steps);
   fill_rows(steps.epoch);
   run_planned(data::Split::TRAIN, steps.epoch, nullptr);
@@ -316,12 +329,32 @@ StepOutcome Rank::gather(StepOutcome mine, bool stop) {
 
 std::span<const Totals> Rank::eval_steps(const StepRange& steps, data::Loader* loader) {
   plan_batches(*val_sampler_, steps);
+  // A step without samples of this rank runs on zeros, which are no predictions.
+  const bool idle = planned_.back().share.size == 0;
+  const std::vector<std::int32_t> before = idle ? confusion() : std::vector<std::int32_t>{};
   run_planned(data::Split::VAL, steps.epoch, loader);
+  if (!before.empty()) write_confusion(before);
   eval_row_ += std::int64_t(planned_.size());
   totals_.clear();
   for (std::size_t i = 0; i < planned_.size(); ++i)
     totals_.push_back(totals_of(rows_[i], planned_[i].share.size));
   return totals_;
+}
+
+std::vector<std::int32_t> Rank::confusion() const {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(confusion_elements_));
+  if (confusion_ >= 0)
+    executor_->read(confusion_, counts.data(), std::int64_t(counts.size() * sizeof(std::int32_t)));
+  return counts;
+}
+
+void Rank::write_confusion(const std::vector<std::int32_t>& counts) {
+  executor_->write(confusion_, counts.data(), std::int64_t(counts.size() * sizeof(std::int32_t)));
+}
+
+void Rank::clear_confusion() {
+  if (confusion_ >= 0)
+    write_confusion(std::vector<std::int32_t>(static_cast<std::size_t>(confusion_elements_), 0));
 }
 
 data::LoaderStats Rank::loader_stats() { return loader_ ? loader_->stats() : data::LoaderStats{}; }

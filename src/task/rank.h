@@ -76,6 +76,9 @@ class Rank {
   /// Takes row numbers from the counters, after they were restored.
   void sync_rows();
 
+  /// Every learning rate from the next step on is the schedule's times this.
+  void set_lr_factor(double factor) { lr_factor_ = factor; }
+
   /// Steps of an epoch, all of one phase: [first, first + count).
   struct StepRange {
     std::int64_t epoch = 0, first = 0, count = 1;
@@ -92,6 +95,11 @@ class Rank {
   void bind(const data::Batch& batch);
   void bind_zeros();
 
+  /// Predictions by class of this rank's validation since clear_confusion(); empty if the graphs
+  /// count none.
+  std::vector<std::int32_t> confusion() const;
+  void clear_confusion();
+
   data::LoaderStats loader_stats();
   /// Ends what other ranks wait for, after an exception.
   void abandon();
@@ -106,7 +114,9 @@ class Rank {
   };
   void plan_batches(const data::Sampler& sampler, const StepRange& steps);
   int variant_of(data::Split split, const MicroBatch& batch) const;
-  double lr_of(std::int64_t epoch, std::int64_t step) const;
+  /// Of a column of the step tables: an objective, or all there is.
+  const Optimizer& optimizer_of(std::size_t group) const;
+  double lr_of(std::int64_t epoch, std::int64_t step, std::size_t group = 0) const;
   /// The step tables' rows of the planned micro-batches.
   void fill_rows(std::int64_t epoch);
   /// Launches the planned micro-batches and reads their rows of results.
@@ -126,6 +136,7 @@ class Rank {
   void read_results(std::int64_t table, std::int64_t first_row);
   Totals totals_of(const ResultRow& row, std::int64_t samples) const;
   StepOutcome gather(StepOutcome mine, bool stop);
+  void write_confusion(const std::vector<std::int32_t>& counts);
 
   const CompiledRun& run_;
   const int rank_;
@@ -142,6 +153,7 @@ class Rank {
   // Places in the arena; -1: the graphs have none.
   std::int64_t step_floats_ = -1, step_ints_ = -1, results_ = -1, eval_results_ = -1;
   std::int64_t counters_ = -1, eval_counters_ = -1;
+  std::int64_t confusion_ = -1, confusion_elements_ = 0;
   std::size_t columns_ = 0;  // of step_floats
   std::optional<data::Sampler> train_sampler_, val_sampler_;
   std::unique_ptr<HeldData> held_;  // null: the loader feeds
@@ -159,6 +171,8 @@ class Rank {
   std::vector<Totals> totals_;
   std::int64_t row_ = 0, eval_row_ = 0, step_parity_ = 0, skipped_in_row_ = 0;
   std::int64_t capacity_ = 1;
+  int freeze_state_ = 0;  // of the steps that run
+  double lr_factor_ = 1;
 };
 
 /// Runs `body(rank)` on every rank, rank 0 in the calling thread. The first exception is rethrown

@@ -105,6 +105,9 @@ SampleCheck::SampleCheck(const CompiledRun& run, data::Split split)
       set_(split == data::Split::TRAIN ? *run.data.train : *run.data.val),
       split_(split_name(split)),
       fields_(set_.fields()) {
+  for (const LossTerm& term : run.config.train.loss.terms) {
+    if (term.ignore_index) ignored_.push_back(*term.ignore_index);
+  }
   const auto read_by_graphs = input_fields(run.compiled);
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     const TensorType& type = fields_[i].type;
@@ -147,6 +150,7 @@ void SampleCheck::check_label(std::int64_t id, std::int64_t num_classes) {
   const bool wide = fields_[std::size_t(label_)].type.dtype == DType::INT64;
   const std::int64_t value = wide ? *reinterpret_cast<const std::int64_t*>(bytes)
                                   : *reinterpret_cast<const std::int32_t*>(bytes);
+  if (std::find(ignored_.begin(), ignored_.end(), value) != ignored_.end()) return;
   TR_CHECK(value >= 0 && value < num_classes,
            "label of sample {} of the {} set is {}, expected 0 to {} (the model has {} outputs)",
            id, split_, value, num_classes - 1, num_classes);

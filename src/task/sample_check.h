@@ -25,7 +25,8 @@ class SampleCheck {
   /// that reads it; empty if there is none.
   /// @throws DataError  the sample cannot be read.
   std::string not_finite(std::int64_t id);
-  /// @throws InvalidArgument  the sample's class number is outside 0 .. num_classes - 1.
+  /// @throws InvalidArgument  the sample's class number is outside 0 .. num_classes - 1 and
+  /// not ignored by the loss.
   void check_label(std::int64_t id, std::int64_t num_classes);
 
  private:
@@ -41,6 +42,7 @@ class SampleCheck {
   std::vector<std::vector<std::byte>> bytes_;
   std::vector<std::byte*> pointers_;
   std::int64_t last_read_ = -1;
+  std::vector<std::int64_t> ignored_;  // labels that the loss does not count
 };
 
 /// Fields of the data that some graph of the run reads, with their largest batch in bytes; of one

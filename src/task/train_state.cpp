@@ -40,6 +40,7 @@ json record_json(const EpochRecord& r) {
           {"val_loss", number_json(r.val_loss)},
           {"top1", r.top1},
           {"top5", r.top5},
+          {"macro_f1", r.macro_f1},
           {"lr", r.lr},
           {"images_per_s", r.images_per_s},
           {"data_wait_ms", r.data_wait_ms},
@@ -71,10 +72,33 @@ EpochRecord record_from(const json& j) {
   r.normalise_ms = j.value("normalise_ms", 0.0);
   r.mix_ms = j.value("mix_ms", 0.0);
   r.feed = j.value("feed", std::string());
+  r.macro_f1 = j.value("macro_f1", -1.0);
   r.bad_samples = j.value("bad_samples", std::int64_t{0});
   r.train_top1 = j.at("train_top1");
   r.skipped_steps = j.at("skipped_steps");
   return r;
+}
+
+json watch_json(const WatchState& w) {
+  return {{"best", number_json(w.best)}, {"waited", w.waited}};
+}
+
+WatchState watch_from(const json& j) { return {number_from(j.at("best")), j.at("waited")}; }
+
+json control_json(const TrainState& s) {
+  return {{"lr_factor", s.lr_factor},
+          {"stopped_early", s.stopped_early},
+          {"early_stop", watch_json(s.early_stop)},
+          {"plateau", watch_json(s.plateau.seen)},
+          {"plateau_cooldown", s.plateau.cooldown},
+          {"plateau_factor", s.plateau.factor}};
+}
+
+void control_from(const json& j, TrainState& s) {
+  s.lr_factor = j.at("lr_factor");
+  s.stopped_early = j.at("stopped_early");
+  s.early_stop = watch_from(j.at("early_stop"));
+  s.plateau = {watch_from(j.at("plateau")), j.at("plateau_cooldown"), j.at("plateau_factor")};
 }
 
 }  // namespace
@@ -100,6 +124,7 @@ std::string TrainState::to_json(const CompiledRun& run, const std::string& diges
   j["best_loss"] = number_json(best_loss);
   j["best_epoch"] = best_epoch;
   j["finished"] = finished;
+  j["control"] = control_json(*this);
   j["model"] = digest;
   j["tuning"] = run.tuning.to_json();
   j["config"] = tr::to_json(run.config);
@@ -127,6 +152,8 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     s.best_loss = number_from(j.at("best_loss"));
     s.best_epoch = j.at("best_epoch");
     s.finished = j.at("finished");
+    // Absent in checkpoints of versions that had none of it.
+    if (j.contains("control")) control_from(j.at("control"), s);
     saved.model_digest = j.at("model");
     saved.tuning = TuningTable::from_json(j.at("tuning").get<std::string>());
     saved.config = j.at("config").dump();
@@ -149,7 +176,7 @@ std::vector<std::string> numeric_differences(const std::string& saved_config, co
     }
   }
   const json now_json = tr::to_json(now);
-  for (const char* extra : {"loss", "train_transforms", "val_transforms"}) {
+  for (const char* extra : {"loss", "objectives", "train_transforms", "val_transforms"}) {
     if (saved.value(extra, json()) != now_json.at(extra)) {
       differences.push_back(fmt::format(
           "{} was {}, is {}", extra, saved.value(extra, json()).dump(), now_json.at(extra).dump()));

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "algo/plateau.h"
 #include "renaissance/task/result.h"
+#include "renaissance/tensor/safetensors.h"
 #include "task/rank.h"
 
 namespace tr {
@@ -23,7 +25,13 @@ struct TrainState {
   double best_top1 = 0, best_top5 = 0;
   double best_loss = 0;  // of validation, where there is no accuracy
   int best_epoch = -1;
-  bool finished = false;  // last epoch or early stop
+  bool finished = false;       // last epoch or early stop
+  bool stopped_early = false;  // by a metric: more epochs do not go on
+  double lr_factor = 1;        // of every rate, by the user
+  PlateauState plateau;
+  WatchState early_stop;
+  /// Weights and buffers of the best epoch, where they are to be restored (EarlyStop).
+  std::vector<NamedTensor> best_model;
 
   std::string to_json(const CompiledRun& run, const std::string& model_digest) const;
 };

@@ -23,7 +23,8 @@ namespace tr {
 
 namespace {
 
-constexpr std::int64_t kTracedSteps = 20;  // in a trace, unless their number is set
+constexpr std::string_view kBestPrefix = "best/";  // tensors of EarlyStop::restore_best
+constexpr std::int64_t kTracedSteps = 20;          // in a trace, unless their number is set
 
 std::vector<std::unique_ptr<Communicator>> make_communicators(int world_size) {
   if (world_size > 1) return dist::make_local(world_size);
@@ -83,14 +84,21 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   TR_CHECK(differences.empty(),
            "{}: the run was made with other settings, so it cannot be continued: {}", found.path,
            fmt::join(differences, "; "));
-  const SafetensorsFile file{found.checkpoint.tensors, {}};
-  for (auto& rank : ranks_) rank->state().restore(file);
   progress_ = std::move(saved.state);
+  SafetensorsFile file;
+  for (const NamedTensor& tensor : found.checkpoint.tensors) {
+    if (tensor.name.starts_with(kBestPrefix)) {
+      progress_.best_model.push_back({tensor.name.substr(kBestPrefix.size()), tensor.tensor});
+    } else {
+      file.tensors.push_back(tensor);
+    }
+  }
+  for (auto& rank : ranks_) rank->state().restore(file);
   find_phase(saved.in_validation);
   last_checkpoint_ = found.path;
   const bool more_epochs = std::size_t(progress_.phase) < run_.phases.size();
-  if (progress_.finished && more_epochs && run_.config.train.early_stop_top1 == 0)
-    progress_.finished = false;
+  const bool stops = run_.config.train.early_stop_top1 > 0 || progress_.stopped_early;
+  if (progress_.finished && more_epochs && !stops) progress_.finished = false;
   log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
            progress_.finished ? "the run had finished"
                               : fmt::format("going on in epoch {}", progress_.history.size() + 1));
@@ -147,6 +155,7 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
   for (auto& rank : ranks_) rank->open_stream(progress_.phase, progress_.step);
   meter_ = std::make_unique<ProgressMeter>(ProgressMeter::Frame{
       run_.config.train.total_epochs, run_.train_steps, arena_bytes(), run_.config.train.metrics});
+  apply_lr_factor();
   begin_timing();
   try {
     while (std::size_t(progress_.phase) < run_.phases.size() && !progress_.finished &&
@@ -179,6 +188,10 @@ void Trainer::train_phase() {
   const Spans::Scope scope(&spans_, name.c_str());
   meter_->begin_epoch(progress_.epoch.epoch, progress_.step);
   ranks_.front()->loader_stats();  // from here on
+  if (run_.freezes.changes() || !run_.config.train.objectives.empty()) {
+    const auto& frozen = run_.freezes.states[std::size_t(run_.freezes.state(epoch_index()))];
+    for (auto& rank : ranks_) rank->state().freeze(frozen);
+  }
   const Stopwatch watch;
   while (const auto suspect = run_steps()) judge_skipped_step(*suspect);
   progress_.train_seconds += watch.seconds();
@@ -310,6 +323,7 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
 EvalResult Trainer::evaluate_streams(bool own_loader) {
   std::vector<Totals> parts(ranks_.size());
   std::vector<std::int64_t> bad_steps(ranks_.size(), -1);  // the first one of each rank
+  for (auto& rank : ranks_) rank->clear_confusion();
   for_each_rank(ranks_, [&](Rank& rank) {
     std::unique_ptr<data::Loader> own;
     if (own_loader && run_.data_on_device) rank.sync_rows();
@@ -347,12 +361,24 @@ EvalResult Trainer::evaluate_streams(bool own_loader) {
     result.top1 = top1 / samples;
     result.top5 = top5 / samples;
   }
+  result.confusion = confusion();
   std::erase(bad_steps, -1);
   if (!bad_steps.empty()) {
     const std::int64_t first = *std::min_element(bad_steps.begin(), bad_steps.end());
     judge_validation(result, {{data::Split::VAL, 0}, first});
   }
   return result;
+}
+
+ConfusionMatrix Trainer::confusion() const {
+  ConfusionMatrix matrix;
+  for (const auto& rank : ranks_) {
+    const std::vector<std::int32_t> part = rank->confusion();
+    matrix.counts.resize(part.size());
+    for (std::size_t i = 0; i < part.size(); ++i) matrix.counts[i] += part[i];
+  }
+  matrix.classes = std::int64_t(std::lround(std::sqrt(double(matrix.counts.size()))));
+  return matrix;
 }
 
 void Trainer::validate_phase() {
@@ -366,6 +392,7 @@ void Trainer::validate_phase() {
   progress_.epoch.val_loss = result.loss;
   progress_.epoch.top1 = result.top1;
   progress_.epoch.top5 = result.top5;
+  if (!result.confusion.empty()) progress_.epoch.macro_f1 = class_report(result.confusion).macro.f1;
   ++progress_.phase;
   end_epoch();
 }
@@ -385,13 +412,63 @@ bool Trainer::is_new_best(const EpochRecord& record) {
   return true;
 }
 
+void Trainer::watch_metrics(const EpochRecord& record) {
+  const TrainOptions& options = run_.config.train;
+  const Scheduler& scheduler = options.scheduler;
+  if (scheduler.kind == Scheduler::Kind::PLATEAU && record.epoch > scheduler.warmup_epochs) {
+    const Plateau& plateau = scheduler.plateau;
+    const double before = progress_.plateau.factor;
+    if (const auto value = epoch_metric(record, plateau.metric))
+      plateau_step(scheduler, metric_rises(plateau.metric, plateau.mode), *value,
+                   progress_.plateau);
+    if (progress_.plateau.factor != before) {
+      log_info("epoch {}: {} has not got better, the learning rate falls to {:g}", record.epoch,
+               plateau.metric, scheduler.base_lr * progress_.plateau.factor);
+    }
+    apply_lr_factor();
+  }
+  const EarlyStop& stop = options.early_stop;
+  if (stop.metric.empty()) return;
+  const auto value = epoch_metric(record, stop.metric);
+  if (!value) return;
+  const bool best =
+      watch(progress_.early_stop, *value, metric_rises(stop.metric, stop.mode), stop.min_delta);
+  if (best && stop.restore_best) progress_.best_model = state().model_snapshot();
+  if (progress_.early_stop.waited < stop.patience) return;
+  log_info("epoch {}: {} has not got better than {:g} for {} epochs, the run ends", record.epoch,
+           stop.metric, progress_.early_stop.best, stop.patience);
+  progress_.stopped_early = true;
+}
+
+void Trainer::restore_best_model() {
+  if (progress_.best_model.empty()) return;
+  for (auto& rank : ranks_) rank->state().restore_model(progress_.best_model);
+}
+
+void Trainer::apply_lr_factor() {
+  for (auto& rank : ranks_) rank->set_lr_factor(progress_.lr_factor * progress_.plateau.factor);
+}
+
+void Trainer::scale_lr(double factor) {
+  TR_CHECK(factor >= 0 && std::isfinite(factor),
+           "scale_lr: the factor is {}, expected a finite number of at least 0", factor);
+  TR_CHECK(!in_on_step_ || ranks_.size() == 1,
+           "scale_lr: it is called in on_step of {} ranks, which are in their next step; expected "
+           "in on_epoch",
+           ranks_.size());
+  progress_.lr_factor *= factor;
+  apply_lr_factor();
+}
+
 void Trainer::end_epoch() {
   const TrainOptions& options = run_.config.train;
   const EpochRecord record = progress_.epoch;
   progress_.history.push_back(record);
   const bool best = is_new_best(record);
   const bool reached = options.early_stop_top1 > 0 && record.top1 >= options.early_stop_top1;
-  progress_.finished = reached || std::size_t(progress_.phase) >= run_.phases.size();
+  watch_metrics(record);
+  progress_.finished =
+      reached || progress_.stopped_early || std::size_t(progress_.phase) >= run_.phases.size();
   progress_.epoch = EpochRecord{.epoch = record.epoch + 1};
   progress_.epoch_totals = {};
   progress_.train_seconds = 0;
@@ -401,6 +478,7 @@ void Trainer::end_epoch() {
     const WeightKind kind = run_.ema() ? WeightKind::EMA : WeightKind::CURRENT;
     save_safetensors(options.best_weights_path, {state().weights(kind), {}});
   }
+  if (progress_.finished) restore_best_model();
   const bool due = record.epoch % options.checkpoint_every == 0 || progress_.finished || best;
   if (folder_ && due) write_checkpoint(best);
   if (callbacks_->on_epoch) callbacks_->on_epoch(*task_, record);
@@ -410,6 +488,8 @@ void Trainer::end_epoch() {
 void Trainer::write_checkpoint(bool best) {
   const Spans::Scope scope(&spans_, "checkpoint");
   Checkpoint checkpoint{progress_.to_json(run_, digest_), state().snapshot()};
+  for (const NamedTensor& tensor : progress_.best_model)
+    checkpoint.tensors.push_back({std::string(kBestPrefix) + tensor.name, tensor.tensor});
   last_checkpoint_ = folder_->write(progress_.total_steps, checkpoint);
   if (best) folder_->mark_best(last_checkpoint_);
 }

@@ -38,6 +38,7 @@ class Trainer {
   Tensor predict(const Tensor& batch);
   Tensor predict_images(const Tensor& images);
   Tensor fetch(const std::string& name);
+  void scale_lr(double factor);
   std::string find_nan();
   std::vector<OpTime> profile();
   std::vector<VariantTimes> step_times() const;
@@ -63,10 +64,16 @@ class Trainer {
   void validate_phase();
   void end_epoch();
   bool is_new_best(const EpochRecord& record);
+  /// What the epoch's metrics make of the learning rate and of the run's end.
+  void watch_metrics(const EpochRecord& record);
+  /// The run's end: weights of the best epoch, if they are asked for.
+  void restore_best_model();
+  void apply_lr_factor();
   bool stop_requested() const;
   void write_checkpoint(bool best);
   /// One pass over the validation set; with own_loader not by run()'s stream.
   EvalResult evaluate_streams(bool own_loader);
+  ConfusionMatrix confusion() const;
   TrainingResult make_result(double seconds);
 
   // Times (timing.cpp).

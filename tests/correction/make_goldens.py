@@ -19,8 +19,10 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from generate import (  # noqa: E402
     autocast,
+    control,
     images,
     initializers,
+    losses,
     networks,
     ops,
     optimizers,
@@ -32,8 +34,10 @@ from generate.writer import GoldenWriter  # noqa: E402
 
 PARTS = {
     "autocast": autocast,
+    "control": control,
     "images": images,
     "initializers": initializers,
+    "losses": losses,
     "networks": networks,
     "ops": ops,
     "optimizers": optimizers,

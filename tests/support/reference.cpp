@@ -124,6 +124,30 @@ Array nll(const Array& logp, const Array& labels, double smoothing) {
   return loss;
 }
 
+Array pair_loss(const Array& y, const Array& target, const ElementLoss& f, bool mean) {
+  Array loss(Shape{});
+  const std::int64_t elements = y.shape.num_elements();
+  for (std::int64_t i = 0; i < elements; ++i) loss[0] += f(y[i], target[i], i);
+  if (mean) loss[0] *= double(y.shape[0]) / double(elements);
+  return loss;
+}
+
+Array weighted_nll(const Array& logp, const Array& labels, const Array* weight, double norm,
+                   const WeightedNll& options) {
+  Array loss(Shape{});
+  const std::int64_t classes = logp.shape.back();
+  const bool soft = labels.shape.rank() == 2;
+  for (std::int64_t n = 0; n < logp.shape[0]; ++n) {
+    if (!soft && std::int64_t(labels[n]) == options.ignored) continue;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double q = soft ? labels[n * classes + c] : double(labels[n] == double(c));
+      const double target = (1 - options.smoothing) * q + options.smoothing / double(classes);
+      loss[0] -= norm * (weight ? (*weight)[c] : 1) * target * logp[n * classes + c];
+    }
+  }
+  return loss;
+}
+
 Array mse(const Array& y, const Array& target) {
   Array loss(Shape{});
   const std::int64_t elements = y.shape.num_elements();

@@ -52,6 +52,18 @@ Array nll(const Array& logp, const Array& labels, double smoothing);
 /// Scalars: sum over samples of the mean over a sample's elements.
 Array mse(const Array& y, const Array& target);
 Array bce_with_logits(const Array& x, const Array& target);
+/// Scalar: sum over samples of the mean (or, if not `mean`, the sum) over a sample's elements of
+/// f(y, target, element).
+using ElementLoss = std::function<double(double y, double target, std::int64_t i)>;
+Array pair_loss(const Array& y, const Array& target, const ElementLoss& f, bool mean = true);
+/// Scalar: norm times the sum over samples of -sum w[c] ((1 - s) q[c] + s / C) logp[c]; samples
+/// labelled `ignored` count nothing.
+struct WeightedNll {
+  double smoothing = 0;
+  std::int64_t ignored = -1;
+};
+Array weighted_nll(const Array& logp, const Array& labels, const Array* weight, double norm,
+                   const WeightedNll& options);
 
 // Images [N, H, W, C] (reference_image.cpp).
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -14,6 +15,7 @@
 #include "graph/compiler.h"
 #include "graph/plan_report.h"
 #include "graph/precision_plan.h"
+#include "lr_plot.h"
 #include "task/config.h"
 #include "task/engine_tuning.h"
 #include "task/parse.h"
@@ -37,6 +39,9 @@ struct PlanArgs {
   bool toml = false;
   double search_seconds = 0;
   std::vector<std::string> graph;  // format, file
+  std::string lr_file;             // empty: no plot
+  std::string steps_text = "100";  // of an epoch, in the plot
+  std::vector<std::string> sets;
   JsonOutput json;
 
   DeviceKind kind() const { return device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA; }
@@ -203,9 +208,42 @@ void check_graph(const PlanArgs& args) {
   TR_CHECK(!args.json.to_stdout(), "--graph {} and --json - both go to standard output", format);
 }
 
+/// --lr FILE: the schedule of the recipe of that name, or of the defaults, with what --set says.
+void write_lr(const PlanArgs& args) {
+  const bool csv = args.lr_file.ends_with(".csv");
+  TR_CHECK(csv || args.lr_file.ends_with(".svg"), "--lr {}: expected a file .svg or .csv",
+           args.lr_file);
+  const std::int64_t steps = integer("--steps-per-epoch", args.steps_text);
+  constexpr std::int64_t kMostSteps = 1 << 20;
+  TR_CHECK(steps >= 1 && steps <= kMostSteps, "--steps-per-epoch is {}, expected 1 to {}", steps,
+           kMostSteps);
+  Session session;
+  DeepLearningTask task;
+  const auto recipes = zoo::recipes();
+  const bool recipe = std::any_of(recipes.begin(), recipes.end(),
+                                  [&](const zoo::Recipe& r) { return r.name == args.model; });
+  if (recipe) zoo::apply_recipe(args.model, session, task);
+  if (args.model.ends_with(".toml")) zoo::apply_recipe_file(args.model, session, task);
+  for (const std::string& set : args.sets) {
+    const std::size_t equals = set.find('=');
+    TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
+    task.set(set.substr(0, equals), set.substr(equals + 1));
+  }
+  const std::vector<double> rates = task.learning_rates(steps);
+  const std::string title = args.model.empty() ? "learning rate" : "learning rate, " + args.model;
+  write_file_atomically(args.lr_file, csv ? lr_csv(rates, steps) : lr_svg(rates, steps, title));
+}
+
 int run_plan(PlanArgs args) {
   args.json.probe();
   check_graph(args);
+  if (!args.lr_file.empty()) {
+    write_lr(args);
+    if (args.batch_text.empty()) return kOk;
+  }
+  TR_CHECK(!args.model.empty(), "MODEL is missing, expected one of {}", model_list());
+  TR_CHECK(!args.lr_file.empty() || args.sets.empty(),
+           "--set is given without --lr: the plan reads no keys");
   const Planned model = planned(args.model);
   if (args.toml) {
     std::fputs(zoo::model_toml(model.model.blueprint, model.model.input).c_str(), stdout);
@@ -273,8 +311,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<PlanArgs>();
   CLI::App* command = app.add_subcommand(
       "plan", "Prints what a training step of a model needs in memory; needs no device.");
-  command->add_option("MODEL", args->model, model_list() + "; or a recipe FILE.toml")->required();
-  command->add_option("--batch", args->batch_text, "samples of a step; not needed with --toml")
+  command->add_option("MODEL", args->model, model_list() + "; or a recipe FILE.toml");
+  command
+      ->add_option("--batch", args->batch_text, "samples of a step; not needed with --toml or --lr")
       ->type_name("INT");
   command->add_option("--dtype", args->dtype, "fp32, fp16 or bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
@@ -307,6 +346,17 @@ void add_plan(CLI::App& app, int& exit_code) {
                    "and edges; without a file to standard output, alone")
       ->type_name("dot|json [FILE]")
       ->expected(1, 2);
+  command
+      ->add_option("--lr", args->lr_file,
+                   "the learning rate of every step of the recipe MODEL, as a picture (.svg) or a "
+                   "table (.csv)")
+      ->type_name("FILE")
+      ->check(not_empty());
+  command->add_option("--steps-per-epoch", args->steps_text, "steps of an epoch, for --lr")
+      ->type_name("INT")
+      ->capture_default_str();
+  command->add_option("--set", args->sets, "key=value of docs/configuration.md, for --lr")
+      ->type_name("KEY=VALUE");
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_plan(*args); });
 }

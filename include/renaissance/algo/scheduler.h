@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +11,18 @@
 #include "renaissance/core/export.h"
 
 namespace tr {
+
+/// When a number that is watched has got better, and what follows if it does not.
+struct TR_API Plateau {
+  std::string metric = "val_loss";                       // of EpochRecord: epoch_metric_names()
+  enum class Mode { AUTO, MIN, MAX } mode = Mode::AUTO;  // AUTO: losses fall, all else rises
+  double factor = 0.1;                                   // of the rate, in (0, 1)
+  int patience = 10;        // epochs without improvement that are let pass
+  double threshold = 1e-4;  // least improvement
+  bool relative = true;     // threshold is a fraction of the best value
+  int cooldown = 0;         // epochs after a fall that do not count
+  double min_lr = 0;        // the rate falls no further
+};
 
 /// A learning-rate schedule as plain data; every builder below converts to it. Formulas:
 /// docs/numerics.md and lr_at().
@@ -21,8 +35,14 @@ struct TR_API Scheduler {
     EXPONENTIAL,
     POLYNOMIAL,
     WSD,
-    COSINE_WARM_RESTARTS
+    COSINE_WARM_RESTARTS,
+    LINEAR,
+    ONE_CYCLE,
+    PLATEAU,
+    LAMBDA
   };
+  /// A place in the run: epochs (by epoch) or steps (by batch) since warm-up ended.
+  using Factor = std::function<double(std::int64_t unit)>;
 
   Kind kind = Kind::CONSTANT;
   double base_lr = 0.1;
@@ -39,12 +59,22 @@ struct TR_API Scheduler {
   double decay_start = 0.8;         // WSD, fraction of the epochs after warm-up
   int t_0 = 10;                     // COSINE_WARM_RESTARTS, epochs of the first cycle
   int t_mult = 1;                   // COSINE_WARM_RESTARTS, growth of the cycles
+  double start_factor = 1.0 / 3;    // LINEAR
+  double end_factor = 1;            // LINEAR
+  int total_iters = 5;              // LINEAR, epochs
+  double pct_start = 0.3;           // ONE_CYCLE, fraction of the units in which the rate rises
+  double div_factor = 25;           // ONE_CYCLE, base over the first rate
+  double final_div_factor = 1e4;    // ONE_CYCLE, first rate over the last
+  bool three_phase = false;         // ONE_CYCLE
+  bool linear_anneal = false;       // ONE_CYCLE, else by a cosine
+  Plateau plateau;                  // PLATEAU
+  Factor factor;                    // LAMBDA
 
   /// @throws InvalidArgument  naming the field, its value and its range.
   void validate() const;
 };
 /// "cosine", "constant", "step", "multi_step", "exponential", "polynomial", "wsd",
-/// "cosine_warm_restarts"
+/// "cosine_warm_restarts", "linear", "one_cycle", "plateau", "lambda"
 TR_API std::string_view name_of(Scheduler::Kind kind);
 /// The inverse. @throws InvalidArgument  an unknown name.
 TR_API Scheduler::Kind scheduler_kind_from_name(std::string_view name);
@@ -174,6 +204,82 @@ class CosineAnnealingWithWarmRestartsLR
   }
   CosineAnnealingWithWarmRestartsLR& eta_min(double value) {
     return set([&] { options_.eta_min = value; });
+  }
+};
+
+/// base (start + (end - start) min(d, T) / T), T = total_iters epochs. Agrees with
+/// torch.optim.lr_scheduler.LinearLR.
+class LinearLR : public SchedulerBuilder<LinearLR> {
+ public:
+  LinearLR() : SchedulerBuilder(Scheduler::Kind::LINEAR) {}
+  LinearLR& start_factor(double value) {
+    return set([&] { options_.start_factor = value; });
+  }
+  LinearLR& end_factor(double value) {
+    return set([&] { options_.end_factor = value; });
+  }
+  LinearLR& total_iters(int epochs) {
+    return set([&] { options_.total_iters = epochs; });
+  }
+};
+
+/// From base / div_factor up to base, then down to base / (div_factor final_div_factor), by a
+/// cosine or a line; by step unless step_by_epoch(). Source: arXiv:1708.07120. Agrees with
+/// torch.optim.lr_scheduler.OneCycleLR with cycle_momentum off.
+class OneCycleLR : public SchedulerBuilder<OneCycleLR> {
+ public:
+  OneCycleLR() : SchedulerBuilder(Scheduler::Kind::ONE_CYCLE) { options_.by_batch = true; }
+  OneCycleLR& pct_start(double fraction) {
+    return set([&] { options_.pct_start = fraction; });
+  }
+  OneCycleLR& div_factor(double value) {
+    return set([&] { options_.div_factor = value; });
+  }
+  OneCycleLR& final_div_factor(double value) {
+    return set([&] { options_.final_div_factor = value; });
+  }
+  /// Down to the first rate as long as it rose, then down to the last one.
+  OneCycleLR& three_phase(bool on = true) {
+    return set([&] { options_.three_phase = on; });
+  }
+  OneCycleLR& linear_anneal(bool on = true) {
+    return set([&] { options_.linear_anneal = on; });
+  }
+};
+
+/// base after warm-up; times `factor` whenever the metric has not got better for more than
+/// `patience` epochs. Only epochs after warm-up that have the metric count. A checkpoint holds its
+/// state. Agrees with torch.optim.lr_scheduler.ReduceLROnPlateau.
+class ReduceLROnPlateau : public SchedulerBuilder<ReduceLROnPlateau> {
+ public:
+  ReduceLROnPlateau() : SchedulerBuilder(Scheduler::Kind::PLATEAU) {}
+  ReduceLROnPlateau& metric(std::string name, Plateau::Mode mode = Plateau::Mode::AUTO) {
+    return set([&] { options_.plateau.metric = std::move(name), options_.plateau.mode = mode; });
+  }
+  ReduceLROnPlateau& factor(double value) {
+    return set([&] { options_.plateau.factor = value; });
+  }
+  ReduceLROnPlateau& patience(int epochs) {
+    return set([&] { options_.plateau.patience = epochs; });
+  }
+  ReduceLROnPlateau& threshold(double value, bool relative = true) {
+    return set([&] { options_.plateau.threshold = value, options_.plateau.relative = relative; });
+  }
+  ReduceLROnPlateau& cooldown(int epochs) {
+    return set([&] { options_.plateau.cooldown = epochs; });
+  }
+  ReduceLROnPlateau& min_lr(double value) {
+    return set([&] { options_.plateau.min_lr = value; });
+  }
+};
+
+/// base * factor(d), d in epochs after warm-up, or in steps if step_by_batch(). compile() asks for
+/// every factor of the run: each must be finite and at least 0. A run can be resumed only with the
+/// same function, which nothing checks. Agrees with torch.optim.lr_scheduler.LambdaLR.
+class LambdaLR : public SchedulerBuilder<LambdaLR> {
+ public:
+  explicit LambdaLR(Scheduler::Factor factor) : SchedulerBuilder(Scheduler::Kind::LAMBDA) {
+    options_.factor = std::move(factor);
   }
 };
 

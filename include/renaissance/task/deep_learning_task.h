@@ -15,6 +15,7 @@
 #include "renaissance/core/types.h"
 #include "renaissance/data/dataset.h"
 #include "renaissance/graph/blueprint.h"
+#include "renaissance/task/control.h"
 #include "renaissance/task/result.h"
 #include "renaissance/task/setting.h"
 #include "renaissance/task/step_times.h"
@@ -24,8 +25,8 @@ namespace tr {
 
 class DeepLearningTask;
 
-/// Functions that a run calls between steps; they may call fetch(), cancel(), save_weights() of the
-/// task.
+/// Functions that a run calls between steps; they may call fetch(), scale_lr(), cancel(),
+/// save_weights() of the task.
 struct Callbacks {
   /// After each optimizer step: its 1-based number over the whole run, mean loss of its batch, its
   /// lr. A step waits for it, and loss is measured at each step as long as it is set.
@@ -56,6 +57,12 @@ class TR_API DeepLearningTask {
   DeepLearningTask& model(const BluePrint& model);
   DeepLearningTask& loss(const Loss& loss);
   DeepLearningTask& optimizer(const Optimizer& optimizer);
+  /// Several losses and optimizers in turn, as a GAN has them, instead of loss() and optimizer().
+  /// Validation reports the first one's loss, training their sum. Parameters that none of them
+  /// trains stand still. @throws InvalidArgument  an objective is not valid; at compile(): two
+  /// train the same parameter, or one trains none. @throws Unsupported at compile(): with fp16,
+  /// accumulation, several ranks, or batch norm.
+  DeepLearningTask& objectives(const std::vector<Objective>& objectives);
   DeepLearningTask& scheduler(const Scheduler& scheduler);
   DeepLearningTask& initializer(const Initializer& initializer);
   /// @throws InvalidArgument  n < 1.
@@ -66,8 +73,16 @@ class TR_API DeepLearningTask {
   /// Ends the run once top-1 (a fraction) reaches the threshold. @throws InvalidArgument  outside
   /// (0, 1].
   DeepLearningTask& early_stop_by_top1(double threshold);
+  /// Ends the run when a metric gets no better. @throws InvalidArgument  an unknown metric,
+  /// patience < 1 or min_delta < 0; at compile(): no epoch has the metric.
+  DeepLearningTask& early_stop(const EarlyStop& stop);
   /// Columns of the epoch table.
   DeepLearningTask& metrics(Metric columns);
+  /// The second accuracy, "top5", counts a sample whose label is among the k largest scores.
+  /// @throws InvalidArgument  k < 1.
+  DeepLearningTask& top_k(int k);
+  /// Validation counts predictions by class: EvalResult::confusion, EpochRecord::macro_f1.
+  DeepLearningTask& confusion_matrix(bool on = true);
   /// Scales the gradient to a global norm of at most `limit`, or clamps each element to [-limit,
   /// limit]; acts on unscaled, reduced gradients. @throws InvalidArgument  limit <= 0.
   DeepLearningTask& grad_clip(float limit, ClipKind kind = ClipKind::NORM);
@@ -88,9 +103,11 @@ class TR_API DeepLearningTask {
   /// Weights that training starts from. Strict: names and shapes must match exactly, unless
   /// `strict` is off (then what matches is loaded, and the rest is listed).
   DeepLearningTask& load_weights(const std::string& path, bool strict = true);
-  /// Parameters whose name starts with the prefix are not trained. @throws InvalidArgument  at
-  /// compile(): no parameter does.
-  DeepLearningTask& freeze(const std::string& prefix);
+  /// Parameters whose name starts with the prefix are not trained in epochs first_epoch ..
+  /// last_epoch (1-based; 0: to the end). May be called again, for further ones.
+  /// @throws InvalidArgument  first_epoch < 1 or last_epoch before it; at compile(): no parameter's
+  /// name starts so.
+  DeepLearningTask& freeze(const std::string& prefix, int first_epoch = 1, int last_epoch = 0);
   /// Holds the arena of a rank within `bytes`: nodes of the forward pass run again in the backward
   /// pass, the cheapest for their bytes first, instead of keeping what they made. Results have the
   /// same bytes; a step takes longer. CompileInfo::MEMORY_PLAN shows what runs again.
@@ -137,11 +154,20 @@ class TR_API DeepLearningTask {
   /// "loss_scale", "counters", or any tensor of the training step, which then runs up to it once
   /// more on the last batch.
   Tensor fetch(const std::string& name);
+  /// Every learning rate from the next step on is the schedule's times `factor` and times the
+  /// factors of earlier calls. For callbacks: on_epoch, and on_step of a single rank; a checkpoint
+  /// holds the product. @throws InvalidArgument  negative or not finite, or in on_step of several
+  /// ranks.
+  void scale_lr(double factor);
   /// Writes the weights as safetensors under PyTorch's names and layouts.
   void save_weights(const std::string& path, WeightKind kind = WeightKind::CURRENT) const;
   /// Ends run() at the next step boundary; callable from any thread, at any time. Where none is
   /// under way it ends the next one before its first step. It ends one run: the one after goes on.
   void cancel();
+
+  /// The schedule's learning rate of every step of the run, were an epoch that many steps; legal
+  /// before compile() too. What metrics and scale_lr() make of it is not in it.
+  std::vector<double> learning_rates(std::int64_t steps_per_epoch) const;
 
   Phase phase() const;
   /// Effective configuration as JSON, keys as in docs/configuration.md; after compile().

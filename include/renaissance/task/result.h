@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "renaissance/task/class_report.h"
+
 namespace tr {
 
 /// What one epoch gave. Accuracies are fractions in [0, 1]; -1: not measured in this epoch.
@@ -12,8 +14,9 @@ struct EpochRecord {
   int epoch = 0;          // 1-based
   double train_loss = 0;  // mean over the samples of the steps that were not skipped
   double val_loss = -1;
-  double top1 = -1;  // validation; of the averaged weights where EMA is on
-  double top5 = -1;
+  double top1 = -1;         // validation; of the averaged weights where EMA is on
+  double top5 = -1;         // of the top_k places, 5 unless set
+  double macro_f1 = -1;     // validation, with confusion_matrix: mean of the classes' F1
   double lr = 0;            // of the epoch's last step
   double images_per_s = 0;  // training samples over the training phase's time
   double data_wait_ms = 0;  // time in which a step waited for its batch, whole epoch
@@ -56,8 +59,9 @@ struct DeviceMemory {
 struct EvalResult {
   double loss = 0;
   double top1 = -1;  // -1: the loss is not one of classes
-  double top5 = -1;
+  double top5 = -1;  // of the top_k places, 5 unless set
   std::int64_t num_samples = 0;
+  ConfusionMatrix confusion;  // empty without confusion_matrix; class_report() makes scores of it
 };
 
 }  // namespace tr

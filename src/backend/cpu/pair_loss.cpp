@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of a prediction against a target of its shape: mse, bce_with_logits.
-#include <cmath>
-
+// Losses of a prediction against a target of its shape (src/backend/loss_functors.h).
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/float_rows.h"
 #include "backend/cpu/loss_sum.h"
-#include "core/det_math.h"
+#include "backend/loss_functors.h"
 
 namespace tr::cpu {
 namespace {
-
-struct Mse {
-  static float loss(float y, float t) { return (y - t) * (y - t); }
-  static float grad(float y, float t) { return 2.0f * (y - t); }
-};
-
-struct BceWithLogits {
-  static float loss(float y, float t) {
-    return (y > 0 ? y : y * 0.0f) - y * t + std::log1p(det::exp(-std::abs(y)));
-  }
-  static float grad(float y, float t) { return 1.0f / (1.0f + det::exp(-y)) - t; }
-};
 
 /// Samples and the elements of one.
 struct Sizes {
@@ -34,6 +20,8 @@ struct Sizes {
 template <typename Loss>
 void launch_loss(const KernelArgs& args) {
   const Sizes size(args.in_type(0).shape);
+  const Loss loss(args, 0);
+  const double divisor = Loss::kMean ? double(size.elements) : 1.0;
   const float* target = args.in<float>(1);
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     const auto* y = args.in<typename decltype(tag)::type>(0);
@@ -44,10 +32,10 @@ void launch_loss(const KernelArgs& args) {
         const std::int64_t at = row * size.elements + i;
         const std::int64_t n = std::min(kRowBlock, size.elements - i);
         const float* values = as_floats(y + at, widened, n);
-        sum += double(
-            sum_of(n, [&](std::int64_t j) { return Loss::loss(values[j], target[at + j]); }));
+        sum += double(sum_of(
+            n, [&](std::int64_t j) { return loss.loss(values[j], target[at + j], at + j); }));
       }
-      return sum / double(size.elements);
+      return sum / divisor;
     });
   });
 }
@@ -55,7 +43,8 @@ void launch_loss(const KernelArgs& args) {
 template <typename Loss>
 void launch_backward(const KernelArgs& args) {
   const Sizes size(args.in_type(1).shape);
-  const float scale = args.in<float>(0)[0] / float(size.elements);
+  const Loss loss(args, 1);
+  const float scale = args.in<float>(0)[0] / (Loss::kMean ? float(size.elements) : 1.0f);
   const float* target = args.in<float>(2);
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -69,7 +58,7 @@ void launch_backward(const KernelArgs& args) {
                    const float* values = as_floats(y + i, widened, n);
                    float* into = result_floats(dy + i, result);
                    for (std::int64_t j = 0; j < n; ++j) {
-                     into[j] = scale * Loss::grad(values[j], target[i + j]);
+                     into[j] = scale * loss.grad(values[j], target[i + j], i + j);
                    }
                    put_floats(dy + i, into, n);
                  }
@@ -77,7 +66,7 @@ void launch_backward(const KernelArgs& args) {
   });
 }
 
-KernelDef loss_kernel(const char* op, void (*launch)(const KernelArgs&)) {
+KernelDef loss_kernel(const std::string& op, void (*launch)(const KernelArgs&)) {
   KernelDef def = simple_kernel(op, launch, refuse_unless_floating);
   def.workspace_bytes = [](const KernelQuery& query) {
     const Sizes size(query.in[0].shape);
@@ -86,12 +75,27 @@ KernelDef loss_kernel(const char* op, void (*launch)(const KernelArgs&)) {
   return def;
 }
 
-const KernelRegistration kMse{loss_kernel("mse", launch_loss<Mse>)};
-const KernelRegistration kBce{loss_kernel("bce_with_logits", launch_loss<BceWithLogits>)};
-const KernelRegistration kMseBackward{
-    simple_kernel("mse_backward", launch_backward<Mse>, refuse_unless_floating)};
-const KernelRegistration kBceBackward{simple_kernel(
-    "bce_with_logits_backward", launch_backward<BceWithLogits>, refuse_unless_floating)};
+/// bce_with_logits, with a weight of target 1 where it is given.
+void launch_bce(const KernelArgs& args) {
+  if (args.has_in(2)) return launch_loss<losses::WeightedBce>(args);
+  launch_loss<losses::BceWithLogits>(args);
+}
+void launch_bce_backward(const KernelArgs& args) {
+  if (args.has_in(3)) return launch_backward<losses::WeightedBce>(args);
+  launch_backward<losses::BceWithLogits>(args);
+}
+
+const bool kRegistered = [] {
+  losses::for_each([&]<typename Loss>() {
+    constexpr bool kWeighted = std::is_same_v<Loss, losses::BceWithLogits>;
+    const std::string name = Loss::kName;
+    const KernelRegistration forward{loss_kernel(name, kWeighted ? launch_bce : launch_loss<Loss>)};
+    const KernelRegistration backward{
+        simple_kernel(name + "_backward", kWeighted ? launch_bce_backward : launch_backward<Loss>,
+                      refuse_unless_floating)};
+  });
+  return true;
+}();
 
 }  // namespace
 }  // namespace tr::cpu

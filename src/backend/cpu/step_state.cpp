@@ -61,6 +61,18 @@ void launch_advance_counters(const KernelArgs& args) {
   }
 }
 
+void launch_join_checks(const KernelArgs& args) {
+  std::int32_t found_inf = 0;
+  float grad_sumsq = 0;
+  for (int i = 0; i < args.num_in(); i += 2) {
+    if (args.in<std::int32_t>(i)[0] != 0) found_inf = 1;
+    grad_sumsq += args.in<float>(i + 1)[0];
+  }
+  args.out<std::int32_t>(0)[0] = found_inf;
+  args.out<float>(1)[0] = grad_sumsq;
+}
+
+const KernelRegistration kJoinChecks{simple_kernel("join_checks", launch_join_checks)};
 const KernelRegistration kLossSeed{simple_kernel("loss_seed", launch_loss_seed)};
 const KernelRegistration kRecordStep{simple_kernel("record_step", launch_record_step)};
 const KernelRegistration kUpdateLossScale{

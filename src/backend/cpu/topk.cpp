@@ -5,8 +5,6 @@
 namespace tr::cpu {
 namespace {
 
-constexpr std::int64_t kTop = 5;
-
 /// Classes that stand before `label`: larger scores, and equal ones of lower classes. A NaN stands
 /// before everything; a label outside the classes, or with a NaN score, stands last.
 template <typename T>
@@ -23,7 +21,7 @@ std::int64_t rank_of(const T* scores, std::int64_t classes, std::int64_t label) 
 
 void launch(const KernelArgs& args) {
   const std::int64_t rows = args.in_type(0).shape[0], classes = args.in_type(0).shape[1];
-  const std::int64_t chunk = rows_per_task(classes);
+  const std::int64_t chunk = rows_per_task(classes), k = args.attrs().i64("k");
   auto* partial = reinterpret_cast<std::int32_t*>(args.workspace());  // [tasks, 2]
   dispatch_float(args.in_type(0).dtype, [&](auto score_tag) {
     const auto* scores = args.in<typename decltype(score_tag)::type>(0);
@@ -34,7 +32,7 @@ void launch(const KernelArgs& args) {
         for (std::int64_t row = begin; row < end; ++row) {
           const std::int64_t rank = rank_of(scores + row * classes, classes, labels[row]);
           top1 += rank < std::min<std::int64_t>(1, classes) ? 1 : 0;
-          top5 += rank < std::min(kTop, classes) ? 1 : 0;
+          top5 += rank < std::min(k, classes) ? 1 : 0;
         }
         partial[begin / chunk * 2] = top1;
         partial[begin / chunk * 2 + 1] = top5;

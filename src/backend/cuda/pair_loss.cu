@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of a prediction against a target of its shape: mse, bce_with_logits.
+// Losses of a prediction against a target of its shape (src/backend/loss_functors.h).
 #include <algorithm>
 
 #include "backend/cuda/grid_sum.cuh"
 #include "backend/cuda/map.cuh"
-#include "core/det_math.h"
+#include "backend/loss_functors.h"
 
 namespace tr::cuda {
 namespace {
@@ -13,18 +13,6 @@ constexpr int kElements = 4;  // of one thread at a time: 16 bytes of the target
 constexpr int kLargestBlock = 1024;
 constexpr std::int64_t kOneBlock = 8192;  // elements: up to here one block is the fastest grid
 constexpr std::int64_t kMaxBlocks = 1024;
-
-struct Mse {
-  __device__ static float loss(float y, float t) { return (y - t) * (y - t); }
-  __device__ static float grad(float y, float t) { return 2.0f * (y - t); }
-};
-
-struct BceWithLogits {
-  __device__ static float loss(float y, float t) {
-    return (y > 0 ? y : y * 0.0f) - y * t + log1pf(det::exp(-fabsf(y)));
-  }
-  __device__ static float grad(float y, float t) { return 1.0f / (1.0f + det::exp(-y)) - t; }
-};
 
 /// Samples and the elements of one.
 struct Sizes {
@@ -40,8 +28,8 @@ struct Sizes {
 /// length.
 template <typename Loss, typename T, int N>
 __global__ void __launch_bounds__(kLargestBlock)
-    pair_loss_kernel(const T* y, const float* target, std::int64_t count, double elements,
-                     float* loss_sum, GridSum<double> grid_sum) {
+    pair_loss_kernel(Loss loss, const T* y, const float* target, std::int64_t count,
+                     double elements, float* loss_sum, GridSum<double> grid_sum) {
   const std::int64_t first = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t stride = std::int64_t(gridDim.x) * blockDim.x;
   const std::int64_t wide = count / N;
@@ -52,11 +40,13 @@ __global__ void __launch_bounds__(kLargestBlock)
     const Vector<float, N> wanted = load<N>(target + i * N);
     float part = 0;
 #pragma unroll
-    for (int j = 0; j < N; ++j) part += Loss::loss(to_float(values.v[j]), wanted.v[j]);
+    for (int j = 0; j < N; ++j) {
+      part += loss.loss(to_float(values.v[j]), wanted.v[j], i * N + j);
+    }
     sum += double(part);
   }
   for (std::int64_t i = wide * N + first; i < count; i += stride) {
-    sum += double(Loss::loss(to_float(y[i]), target[i]));
+    sum += double(loss.loss(to_float(y[i]), target[i], i));
   }
   grid_sum(sum, [&](double total) { *loss_sum = float(total / elements); });
 }
@@ -65,20 +55,22 @@ template <typename Loss>
 void launch_loss(const KernelArgs& args, const LaunchShape& shape, int ticket) {
   const Sizes size(args.in_type(0).shape);
   // An empty batch has loss 0, samples of no elements have none: NaN.
-  const double elements = size.samples == 0 ? 1.0 : double(size.elements);
+  const double elements = size.samples == 0 || !Loss::kMean ? 1.0 : double(size.elements);
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* y = args.in<T>(0);
     const float* target = args.in<float>(1);
     const bool aligned = aligned_to(kElements * sizeof(T), y) && aligned_to(kVectorBytes, target);
     launch(args, shape,
-           aligned ? pair_loss_kernel<Loss, T, kElements> : pair_loss_kernel<Loss, T, 1>, y, target,
-           size.count(), elements, args.out<float>(0), grid_sum_of<double>(args, ticket));
+           aligned ? pair_loss_kernel<Loss, T, kElements> : pair_loss_kernel<Loss, T, 1>,
+           Loss(args, 0), y, target, size.count(), elements, args.out<float>(0),
+           grid_sum_of<double>(args, ticket));
   });
 }
 
 template <typename Loss, typename T>
 struct Gradient {
+  Loss loss;
   const float* seed;
   const T* y;
   const float* target;
@@ -92,7 +84,7 @@ struct Gradient {
     const Vector<float, N> wanted = load<N>(target + i);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      values.v[j] = from_float<T>(scale * Loss::grad(to_float(values.v[j]), wanted.v[j]));
+      values.v[j] = from_float<T>(scale * loss.grad(to_float(values.v[j]), wanted.v[j], i + j));
     }
     store(dy + i, values);
   }
@@ -108,9 +100,9 @@ void launch_backward(const KernelArgs& args) {
     T* dy = args.out<T>(0);
     const bool aligned =
         aligned_to(kElements * sizeof(T), y, dy) && aligned_to(kVectorBytes, target);
-    launch_map<kElements>(
-        args, size.count(), aligned,
-        Gradient<Loss, T>{args.in<float>(0), y, target, dy, float(size.elements)});
+    launch_map<kElements>(args, size.count(), aligned,
+                          Gradient<Loss, T>{Loss(args, 1), args.in<float>(0), y, target, dy,
+                                            Loss::kMean ? float(size.elements) : 1.0f});
   });
 }
 
@@ -120,14 +112,28 @@ LaunchShape plan(const KernelQuery& query) {
   return shape_for(ceil_div<std::int64_t>(count, 4 * kElements), 256, kMaxBlocks);
 }
 
-const KernelRegistration kMse{
-    summing_kernel({"mse", plan, launch_loss<Mse>, refuse_unless_floating})};
-const KernelRegistration kBce{
-    summing_kernel({"bce_with_logits", plan, launch_loss<BceWithLogits>, refuse_unless_floating})};
-const KernelRegistration kMseBackward{
-    simple_kernel("mse_backward", launch_backward<Mse>, refuse_unless_floating)};
-const KernelRegistration kBceBackward{simple_kernel(
-    "bce_with_logits_backward", launch_backward<BceWithLogits>, refuse_unless_floating)};
+/// bce_with_logits, with a weight of target 1 where it is given.
+void launch_bce(const KernelArgs& args, const LaunchShape& shape, int ticket) {
+  if (args.has_in(2)) return launch_loss<losses::WeightedBce>(args, shape, ticket);
+  launch_loss<losses::BceWithLogits>(args, shape, ticket);
+}
+void launch_bce_backward(const KernelArgs& args) {
+  if (args.has_in(3)) return launch_backward<losses::WeightedBce>(args);
+  launch_backward<losses::BceWithLogits>(args);
+}
+
+const bool kRegistered = [] {
+  losses::for_each([&]<typename Loss>() {
+    constexpr bool kWeighted = std::is_same_v<Loss, losses::BceWithLogits>;
+    const std::string name = Loss::kName;
+    const KernelRegistration forward{summing_kernel(
+        {name, plan, kWeighted ? launch_bce : launch_loss<Loss>, refuse_unless_floating})};
+    const KernelRegistration backward{
+        simple_kernel(name + "_backward", kWeighted ? launch_bce_backward : launch_backward<Loss>,
+                      refuse_unless_floating)};
+  });
+  return true;
+}();
 
 }  // namespace
 }  // namespace tr::cuda

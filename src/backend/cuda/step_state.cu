@@ -53,6 +53,35 @@ void launch_advance_counters(const KernelArgs& args) {
          args.attrs().flag("training"));
 }
 
+struct Checks {
+  static constexpr int kMost = 16;
+  const std::int32_t* found_inf[kMost];
+  const float* grad_sumsq[kMost];
+  int count = 0;
+};
+
+__global__ void join_checks_kernel(Checks checks, std::int32_t* found_inf, float* grad_sumsq) {
+  std::int32_t found = 0;
+  float sum = 0;
+  for (int i = 0; i < checks.count; ++i) {
+    if (*checks.found_inf[i] != 0) found = 1;
+    sum += *checks.grad_sumsq[i];
+  }
+  *found_inf = found;
+  *grad_sumsq = sum;
+}
+
+void launch_join_checks(const KernelArgs& args) {
+  Checks checks = {};
+  for (int i = 0; i < args.num_in(); i += 2) {
+    checks.found_inf[checks.count] = args.in<std::int32_t>(i);
+    checks.grad_sumsq[checks.count++] = args.in<float>(i + 1);
+  }
+  launch(args, kOneThread, join_checks_kernel, checks, args.out<std::int32_t>(0),
+         args.out<float>(1));
+}
+
+const KernelRegistration kJoinChecks{simple_kernel("join_checks", launch_join_checks)};
 const KernelRegistration kLossSeed{simple_kernel("loss_seed", launch_loss_seed)};
 const KernelRegistration kRecordStep{simple_kernel("record_step", launch_record_step)};
 const KernelRegistration kUpdateLossScale{

@@ -5,9 +5,7 @@
 namespace tr::cuda {
 namespace {
 
-constexpr std::int64_t kTop = 5;
-
-/// Both counts in one sum: top 1 in the lower half, top 5 in the upper one.
+/// Both counts in one sum: top 1 in the lower half, top k in the upper one.
 using Counts = long long;
 constexpr int kUpper = 32;
 
@@ -16,9 +14,10 @@ constexpr int kUpper = 32;
 /// with a NaN score, stands last.
 template <int kGroup, typename T, typename Label>
 __global__ void topk_kernel(const T* scores, const Label* labels, std::int64_t rows,
-                            std::int64_t classes, std::int32_t* correct, GridSum<Counts> grid_sum) {
+                            std::int64_t classes, std::int64_t k, std::int32_t* correct,
+                            GridSum<Counts> grid_sum) {
   using Loop = RowLoop<kGroup>;
-  const std::int64_t top1 = min(std::int64_t(1), classes), top5 = min(kTop, classes);
+  const std::int64_t top1 = min(std::int64_t(1), classes), top_k = min(k, classes);
   Counts counts = 0;
   for (std::int64_t n = Loop::first(); n < rows; n += Loop::stride()) {
     const T* from = scores + n * classes;
@@ -30,7 +29,7 @@ __global__ void topk_kernel(const T* scores, const Label* labels, std::int64_t r
       return !(score <= own) || (score == own && i < label) ? 1 : 0;
     });
     if (Loop::lane() == 0) {
-      counts += (before < top1 ? 1 : 0) + (Counts(before < top5 ? 1 : 0) << kUpper);
+      counts += (before < top1 ? 1 : 0) + (Counts(before < top_k ? 1 : 0) << kUpper);
     }
   }
   grid_sum(counts, [&](Counts sum) {
@@ -51,8 +50,8 @@ void launch_topk(const KernelArgs& args, const LaunchShape& shape, int ticket) {
       using Label = typename decltype(label_tag)::type;
       dispatch_group(scores[1], [&](auto group) {
         launch(args, shape, topk_kernel<decltype(group)::value, T, Label>, args.in<T>(0),
-               args.in<Label>(1), scores[0], scores[1], args.out<std::int32_t>(0),
-               grid_sum_of<Counts>(args, ticket));
+               args.in<Label>(1), scores[0], scores[1], args.attrs().i64("k"),
+               args.out<std::int32_t>(0), grid_sum_of<Counts>(args, ticket));
       });
     });
   });

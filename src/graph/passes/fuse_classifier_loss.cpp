@@ -43,7 +43,8 @@ Parts parts_of(const LoweredGraph& graph, const Uses& uses, int loss) {
 void try_fuse(LoweredGraph& graph, const KernelOracle& oracle, const Uses& uses, int loss,
               std::vector<bool>& gone) {
   const Parts parts = parts_of(graph, uses, loss);
-  if (parts.topk < 0) return;
+  constexpr std::int64_t kFusedPlaces = 5;  // classifier_loss counts top 1 and top 5
+  if (parts.topk < 0 || graph.nodes[std::size_t(parts.topk)].attrs.i64("k") != kFusedPlaces) return;
   LoweredNode fused = graph.nodes[std::size_t(loss)];
   const bool gradient = parts.backward >= 0;
   fused.op = "classifier_loss";

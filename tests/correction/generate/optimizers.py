@@ -232,6 +232,27 @@ def _write_case(writer, generator, name, make, facts, steps):
     )
 
 
+def _one_cycle(done, length, base, pct_start=0.3, three_phase=False, linear=False, div=25, final=1e4):
+    """Smith, Topin 2017: from base / div up to base, then down to base / (div final)."""
+    first, ends = base / div, [pct_start * length - 1]
+    levels = [first, base]
+    if three_phase:
+        ends.append(2 * pct_start * length - 2)
+        levels.append(first)
+    ends.append(length - 1)
+    levels.append(first / final)
+    begin = 0
+    for i, end in enumerate(ends):
+        if done <= end or i == len(ends) - 1:
+            part = (done - begin) / (end - begin)
+            low, high = levels[i + 1], levels[i]
+            if linear:
+                return high + (low - high) * part
+            return low + (high - low) / 2 * (1 + math.cos(math.pi * part))
+        begin = end
+    raise ValueError(done)
+
+
 def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):
     """Learning rate of every step, by the formulas of docs/numerics.md. Warm-up in epochs."""
     unit = 1 if by_epoch else steps
@@ -267,6 +288,14 @@ def _schedule(kind, epochs, steps, warmup, start, by_epoch, base, options):
             while done >= cycle:
                 done, cycle = done - cycle, cycle * options["T_mult"]
             return end + (base - end) * (1 + math.cos(math.pi * done / cycle)) / 2
+        if kind == "linear":
+            reach = options["total_iters"] * unit
+            rise = options["end_factor"] - options["start_factor"]
+            return base * (options["start_factor"] + rise * min(done, reach) / reach)
+        if kind == "one_cycle":
+            return _one_cycle(done, length, base, **options)
+        if kind == "lambda":
+            return base / (1 + done)
         raise ValueError(kind)
 
     return [rate(step // steps if by_epoch else step) for step in range(epochs * steps)]
@@ -306,6 +335,30 @@ SCHEDULES = {
         False,
         {"T_0": 2, "T_mult": 1},
     ),
+    "linear": ("linear", 8, 2, 0, 0.0, True, {"start_factor": 0.25, "end_factor": 1, "total_iters": 5}),
+    "linear_down_by_step": (
+        "linear",
+        4,
+        3,
+        1,
+        0.0,
+        False,
+        {"start_factor": 1, "end_factor": 0.1, "total_iters": 2},
+    ),
+    "one_cycle": ("one_cycle", 5, 6, 0, 0.0, False, {}),
+    "one_cycle_three_phase": (
+        "one_cycle",
+        5,
+        6,
+        0,
+        0.0,
+        False,
+        {"pct_start": 0.4, "three_phase": True, "linear": True, "div": 10, "final": 100},
+    ),
+    "one_cycle_warmup_by_epoch": ("one_cycle", 12, 2, 2, 0.01, True, {"linear": True}),
+    "one_cycle_short": ("one_cycle", 1, 3, 0, 0.0, False, {}),
+    "lambda": ("lambda", 5, 2, 0, 0.0, True, {}),
+    "lambda_warmup_by_step": ("lambda", 5, 2, 1, 0.0, False, {}),
     "step_warmup": ("step", 9, 2, 2, 0.0, True, {"step_size": 2, "gamma": 0.5}),
 }
 
@@ -334,6 +387,22 @@ def _check_with_torch(name, rates, base):
         schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
             optimizer, options["T_0"], options["T_mult"], options["eta_min"]
         )
+    elif warmup == 0 and kind == "linear":
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, **options)
+    elif warmup == 0 and kind == "one_cycle":
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer,
+            base,
+            total_steps=len(rates) // per,
+            pct_start=options.get("pct_start", 0.3),
+            anneal_strategy="linear" if options.get("linear") else "cos",
+            cycle_momentum=False,
+            div_factor=options.get("div", 25),
+            final_div_factor=options.get("final", 1e4),
+            three_phase=options.get("three_phase", False),
+        )
+    elif warmup == 0 and kind == "lambda":
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 / (1 + i))
     else:
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda i: rates[min(i * per, len(rates) - 1)] / base
@@ -342,7 +411,8 @@ def _check_with_torch(name, rates, base):
         got = optimizer.param_groups[0]["lr"]
         assert abs(got - rates[position]) < 1e-12 * base, (name, position, got, rates[position])
         optimizer.step()
-        schedule.step()
+        if position + per < len(rates):  # OneCycleLR refuses more steps than it has
+            schedule.step()
 
 
 def schedules(writer, _):
@@ -352,6 +422,35 @@ def schedules(writer, _):
         _check_with_torch(name, rates, base)
         tensors[name] = torch.tensor(rates, dtype=torch.float64)
     writer.save("schedules", tensors, base_lr=base)
+
+
+PLATEAUS = {
+    "min_rel": {"patience": 2, "factor": 0.5},
+    "max_abs": {"mode": "max", "patience": 1, "threshold": 0.02, "threshold_mode": "abs"},
+    "cooldown": {"patience": 1, "factor": 0.3, "cooldown": 3, "min_lr": 0.004},
+    "max_rel": {"mode": "max", "patience": 0, "factor": 0.9, "threshold": 0.05},
+}
+
+
+def plateaus(writer, generator):
+    """Rates that ReduceLROnPlateau gives after each of 40 values of a metric."""
+    base, tensors = 0.1, {}
+    for name, options in PLATEAUS.items():
+        metric = torch.rand(40, generator=generator, dtype=torch.float64) / 5
+        metric = (metric + torch.linspace(1, 0.3, 40, dtype=torch.float64).clamp(min=0.6)).float()
+        if options.get("mode") == "max":
+            metric = 1.5 - metric
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base)
+        schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+        rates = []
+        for value in metric.double().tolist():
+            optimizer.step()
+            schedule.step(value)
+            rates.append(optimizer.param_groups[0]["lr"])
+        assert len(set(rates)) > 3, name
+        tensors[f"{name}.metric"] = metric
+        tensors[f"{name}.rates"] = torch.tensor(rates, dtype=torch.float64)
+    writer.save("plateaus", tensors, base_lr=base)
 
 
 def loss_scale(writer, _):
@@ -377,4 +476,5 @@ def loss_scale(writer, _):
 def write(writer, generator):
     optimizers(writer, generator)
     schedules(writer, generator)
+    plateaus(writer, torch.Generator().manual_seed(11))
     loss_scale(writer, generator)

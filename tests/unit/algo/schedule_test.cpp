@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "algo/plateau.h"
 #include "renaissance/core/error.h"
 #include "support/golden.h"
 #include "support/near.h"
@@ -132,54 +133,6 @@ TEST(Schedule, NoTrainedStepHasRateZeroByDefault) {
   }
 }
 
-// Made by tests/correction/make_goldens.py, which compares each with torch.optim.lr_scheduler where
-// PyTorch has it.
-TEST(Schedule, EqualsPyTorchsTables) {
-  const auto steady = [](auto builder) { return Scheduler(builder.base_lr(0.1)); };
-  const struct {
-    const char* name;
-    int epochs;
-    std::int64_t steps;
-    Scheduler scheduler;
-  } kCases[] = {
-      {"constant", 4, 3, steady(ConstantLR())},
-      {"constant_warmup", 6, 3, steady(ConstantLR().warmup(2).warmup_start_lr(0.01))},
-      {"cosine", 7, 3, steady(CosineAnnealingLR().eta_min(0))},
-      {"cosine_one_epoch", 1, 4, steady(CosineAnnealingLR().eta_min(0))},
-      {"cosine_warmup", 9, 2, steady(CosineAnnealingLR().eta_min(0.001).warmup(3))},
-      {"cosine_by_step", 5, 4, steady(CosineAnnealingLR().eta_min(0).step_by_batch())},
-      {"cosine_warmup_by_step", 5, 4,
-       steady(CosineAnnealingLR().eta_min(0.002).warmup(2).warmup_start_lr(0.005).step_by_batch())},
-      {"warmup_longer_than_run", 3, 2, steady(CosineAnnealingLR().eta_min(0).warmup(5))},
-      {"step", 9, 2, steady(StepLR().step_size(3).gamma(0.3))},
-      {"step_warmup", 9, 2, steady(StepLR().step_size(2).gamma(0.5).warmup(2))},
-      {"multi_step", 9, 2, steady(MultiStepLR().milestones({2, 5}).gamma(0.2))},
-      {"multi_step_warmup", 9, 2, steady(MultiStepLR().milestones({2, 5}).gamma(0.2).warmup(2))},
-      {"exponential", 6, 2, steady(ExponentialLR().gamma(0.8))},
-      {"polynomial", 6, 3, steady(PolynomialLR().end_lr(1e-4).power(2).warmup(1))},
-      {"polynomial_by_step", 4, 3,
-       steady(PolynomialLR().end_lr(1e-4).power(0.9).warmup(1).step_by_batch())},
-      {"wsd_by_step", 5, 4,
-       steady(WSDLR().decay_start(0.6).end_lr(0.001).warmup(1).step_by_batch())},
-      {"warm_restarts", 10, 2,
-       steady(CosineAnnealingWithWarmRestartsLR().T_0(3).T_mult(2).eta_min(1e-3))},
-      {"warm_restarts_by_step", 6, 3,
-       steady(CosineAnnealingWithWarmRestartsLR().T_0(2).T_mult(1).warmup(1).step_by_batch())},
-  };
-  const SafetensorsFile file = golden("schedules");
-  EXPECT_EQ(file.tensors.size(), std::size(kCases)) << "a golden is not compared";
-  for (const auto& c : kCases) {
-    SCOPED_TRACE(c.name);
-    const Tensor& want = file.at(c.name);
-    const std::vector<double> got = rates(c.scheduler, c.epochs, c.steps);
-    ASSERT_EQ(want.num_elements(), std::int64_t(got.size()));
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      EXPECT_TRUE(test::is_near(got[i], want.at(std::int64_t(i)), test::tolerance(DType::FP32)))
-          << "step " << i;  // goldens are stored in fp32
-    }
-  }
-}
-
 TEST(Schedule, RefusesWrongOptions) {
   const auto refused = [](Scheduler s) { return [s] { s.validate(); }; };
   Scheduler s;
@@ -218,6 +171,45 @@ TEST(Schedule, NamesGoBothWays) {
     EXPECT_EQ(scheduler_kind_from_name(name_of(Scheduler::Kind(kind))), Scheduler::Kind(kind));
   }
   EXPECT_TRUE(throws<InvalidArgument>([] { scheduler_kind_from_name("cosin"); }, "cosine"));
+}
+
+TEST(Schedule, NewKindsRefuseInWords) {
+  const auto refused = [](const auto& builder, const char* words) {
+    return throws<InvalidArgument>([&] { const Scheduler s = builder; }, words);
+  };
+  EXPECT_TRUE(refused(LinearLR().total_iters(0), "total_iters is 0, expected at least 1"));
+  EXPECT_TRUE(refused(LinearLR().start_factor(-1), "start_factor is -1"));
+  EXPECT_TRUE(refused(OneCycleLR().pct_start(0), "pct_start is 0, expected above 0, up to 1"));
+  EXPECT_TRUE(refused(OneCycleLR().three_phase().pct_start(0.6), "up to 0.5 (three_phase is on)"));
+  EXPECT_TRUE(refused(OneCycleLR().div_factor(0.5), "div_factor is 0.5"));
+  EXPECT_TRUE(refused(ReduceLROnPlateau().factor(1), "plateau.factor is 1, expected between"));
+  EXPECT_TRUE(refused(ReduceLROnPlateau().patience(-1), "plateau.patience is -1"));
+  EXPECT_TRUE(refused(ReduceLROnPlateau().base_lr(0.1).min_lr(0.2), "plateau.min_lr is 0.2"));
+  EXPECT_TRUE(refused(LambdaLR(nullptr), "lambda has no function"));
+}
+
+TEST(Schedule, FunctionsAreAskedForEveryUnit) {
+  const Scheduler falls_below = LambdaLR([](std::int64_t unit) { return 3 - double(unit); });
+  EXPECT_NO_THROW(check_factors(falls_below, 10, 4));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { check_factors(falls_below, 10, 5); },
+                                      "gives -1 at epoch 4 after warm-up"));
+  const Scheduler warm = LambdaLR([](std::int64_t unit) { return 3 - double(unit); }).warmup(1);
+  EXPECT_NO_THROW(check_factors(warm, 10, 5));
+}
+
+TEST(Watch, CountsEpochsWithoutImprovement) {
+  WatchState state;
+  EXPECT_TRUE(watch(state, 1.0, false, 0.1)) << "the first value is the best so far";
+  EXPECT_FALSE(watch(state, 0.95, false, 0.1)) << "better, but by less than the margin";
+  EXPECT_FALSE(watch(state, std::nan(""), false, 0.1));
+  EXPECT_EQ(state.waited, 2);
+  EXPECT_TRUE(watch(state, 0.85, false, 0.1));
+  EXPECT_EQ(state.waited, 0);
+  EXPECT_EQ(state.best, 0.85);
+  WatchState rising;
+  EXPECT_TRUE(watch(rising, 0.5, true, 0));
+  EXPECT_FALSE(watch(rising, 0.5, true, 0));
+  EXPECT_TRUE(watch(rising, 0.6, true, 0));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(ConfigKeys, EveryValueGoesOutAndInAgain) {
   config.global.use_cpu().global_batch_size(32).local_batch_size(32).input_resolution(28).amp(
       DType::BF16);
   config.preprocessor.dataset("mnist", "/some/where").color_channels(1);
-  config.train.freeze = {"0.", "2."};
+  config.train.freeze = {{"0."}, {"2.", 2, 3}};
   config.train.scheduler.milestones = {3, 5};
   for (const ConfigKey& key : config_keys()) {
     const nlohmann::json value = key.get(config);

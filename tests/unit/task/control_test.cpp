@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// What steers a run from epoch to epoch: parts that stand still, early stop, rates that follow a
+// metric or the user, and that a resumed run has it all. One program for each device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/compare.h"
+#include "support/device.h"
+#include "support/temp_folder.h"
+#include "support/throws.h"
+#include "task/freeze_plan.h"
+#include "toy.h"
+
+namespace tr::test {
+namespace {
+
+constexpr DeviceKind kDevice = DeviceKind::TR_TEST_DEVICE;
+
+class Control : public DeviceTest<kDevice> {
+ protected:
+  const toy::Quiet quiet_;
+};
+
+Session device_session(int workers = 1) {
+  Session session = toy::make_session(20, workers);
+  if (kDevice == DeviceKind::CUDA) session.global.use_gpu("0");
+  return session;
+}
+
+/// No shuffle and no dropout: every epoch is the same but for its weights.
+DeepLearningTask plain_task(int epochs) {
+  Session session = device_session();
+  session.preprocessor.shuffle_train(false);
+  DeepLearningTask task;
+  task.model(seq(fc(16, true), tanh(), fc(4, true)))
+      .loss(CrossEntropyLoss())
+      .optimizer(SGD().weight_decay(0.01))
+      .scheduler(ConstantLR().base_lr(0.1))
+      .grad_clip(0.05f)
+      .total_epochs(epochs)
+      .session(session)
+      .dataset(toy::make_data());
+  return task;
+}
+
+/// Weights after each epoch, and the run's result.
+struct Story {
+  std::vector<Tensor> first, second;  // "0.weight", "2.weight"
+  TrainingResult result;
+};
+
+Story story_of(DeepLearningTask& task) {
+  Story story;
+  task.callbacks({.on_step = {}, .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) {
+                    story.first.push_back(t.fetch("0.weight"));
+                    story.second.push_back(t.fetch("2.weight"));
+                  }});
+  task.compile(CompileInfo::NONE);
+  story.result = task.run();
+  return story;
+}
+
+bool equal(const Tensor& a, const Tensor& b) { return bool(same_bytes(a, b, "weight")); }
+
+TEST_F(Control, PartsStandStillInTheirEpochsAlone) {
+  DeepLearningTask task = plain_task(4);
+  task.freeze("0.", 2, 3);
+  const Story story = story_of(task);
+  EXPECT_TRUE(equal(story.first[1], story.first[0])) << "epoch 2";
+  EXPECT_TRUE(equal(story.first[2], story.first[0])) << "epoch 3";
+  EXPECT_FALSE(equal(story.first[3], story.first[2])) << "it moves again";
+  for (int epoch : {1, 2, 3})
+    EXPECT_FALSE(equal(story.second[std::size_t(epoch)], story.second[std::size_t(epoch) - 1]));
+}
+
+// The norm that clips is of what moves alone, whatever an earlier epoch left of the other
+// gradients.
+TEST_F(Control, AnEpochOfFrozenPartsIsThatOfARunWithThemFrozen) {
+  const TempFolder folder;
+  DeepLearningTask whole = plain_task(2);
+  whole.freeze("0.", 2, 2);
+  std::vector<Tensor> after;
+  whole.callbacks({.on_step = {}, .on_epoch = [&](DeepLearningTask& t, const EpochRecord& record) {
+                     if (record.epoch == 1) t.save_weights(folder.path("one.safetensors"));
+                     after.push_back(t.fetch("2.weight"));
+                   }});
+  whole.compile(CompileInfo::NONE);
+  whole.run();
+  DeepLearningTask second = plain_task(1);
+  second.freeze("0.").load_weights(folder.path("one.safetensors"));
+  EXPECT_TRUE(same_bytes(story_of(second).second[0], after[1], "2.weight"));
+  DeepLearningTask moving = plain_task(1);
+  moving.load_weights(folder.path("one.safetensors"));
+  EXPECT_FALSE(equal(story_of(moving).second[0], after[1])) << "the norm is another";
+}
+
+TEST_F(Control, FreezeRulesAreReadAndRefusedInWords) {
+  EXPECT_EQ(parse_freeze("body."), (Freeze{"body.", 1, 0}));
+  EXPECT_EQ(parse_freeze("body.@2-5"), (Freeze{"body.", 2, 5}));
+  EXPECT_EQ(parse_freeze("body.@3-"), (Freeze{"body.", 3, 0}));
+  EXPECT_EQ(parse_freeze("body.@3"), (Freeze{"body.", 3, 3}));
+  for (const char* text : {"body.", "body.@2-5", "body.@3-"})
+    EXPECT_EQ(to_string(parse_freeze(text)), text);
+  for (const char* text : {"body.@", "body.@x", "body.@0-2", "body.@5-2", "body.@-3"})
+    EXPECT_TRUE(throws<InvalidArgument>([&] { parse_freeze(text); }, text));
+  EXPECT_TRUE(throws<InvalidArgument>([] { plain_task(1).freeze("0.", 0); }, "is 0, expected"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { plain_task(1).freeze("0.", 3, 2); }, "is 2, expected"));
+  const FreezePlan plan = plan_freezes(std::vector<Freeze>{{"a.", 1, 2}, {"b.", 2, 0}}, 4);
+  EXPECT_EQ(plan.of_epoch, (std::vector<int>{0, 1, 2, 2}));
+}
+
+TEST_F(Control, ARunEndsWhenItsMetricGetsNoBetter) {
+  DeepLearningTask task = plain_task(30);
+  task.early_stop({.metric = "val_loss", .patience = 3, .min_delta = 100});
+  const Story story = story_of(task);
+  EXPECT_EQ(story.result.history.size(), 4u) << "the first epoch is the best, three more wait";
+  EXPECT_FALSE(story.result.cancelled);
+  DeepLearningTask patient = plain_task(6);
+  patient.early_stop({.metric = "train_loss", .patience = 3});
+  EXPECT_EQ(story_of(patient).result.history.size(), 6u) << "the loss falls all the time";
+  DeepLearningTask rising = plain_task(6);
+  rising.early_stop({.metric = "train_loss", .mode = Plateau::Mode::MAX, .patience = 2});
+  EXPECT_EQ(story_of(rising).result.history.size(), 3u) << "a falling loss is no better now";
+}
+
+TEST_F(Control, TheBestWeightsComeBack) {
+  for (const bool restore : {true, false}) {
+    DeepLearningTask task = plain_task(30);
+    task.early_stop(
+        {.metric = "val_loss", .patience = 2, .min_delta = 100, .restore_best = restore});
+    const Story story = story_of(task);
+    ASSERT_EQ(story.result.history.size(), 3u);
+    EXPECT_EQ(equal(task.fetch("0.weight"), story.first[0]), restore);
+    EXPECT_EQ(equal(task.fetch("2.weight"), story.second[0]), restore);
+  }
+}
+
+TEST_F(Control, WhatCannotBeWatchedIsRefused) {
+  EXPECT_TRUE(throws<InvalidArgument>([] { plain_task(1).early_stop({.metric = "val_los"}); },
+                                      "\"val_loss\""));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { plain_task(1).early_stop({.metric = "top1", .patience = 0}); }, "patience is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        DeepLearningTask task = plain_task(1);
+        task.dataset({toy::make_set(40, 1), nullptr}).early_stop({.metric = "val_loss"});
+        task.compile(CompileInfo::NONE);
+      },
+      "early_stop: it watches val_loss, but the data have no validation set"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        DeepLearningTask task = plain_task(1);
+        task.scheduler(ReduceLROnPlateau().metric("top_1")).compile(CompileInfo::NONE);
+      },
+      "metric"));
+}
+
+std::vector<double> rates_of(const TrainingResult& result) {
+  std::vector<double> rates;
+  for (const EpochRecord& record : result.history) rates.push_back(record.lr);
+  return rates;
+}
+
+void expect_rates(const std::vector<double>& got, const std::vector<double>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << i;
+}
+
+TEST_F(Control, TheRateFallsOnAPlateau) {
+  DeepLearningTask task = plain_task(7);
+  // No improvement is large enough: a fall after each second epoch, the first one of warm-up apart.
+  task.scheduler(ReduceLROnPlateau()
+                     .base_lr(0.1)
+                     .warmup(1)
+                     .patience(1)
+                     .factor(0.5)
+                     .threshold(100, false)
+                     .min_lr(0.03));
+  expect_rates(rates_of(story_of(task).result), {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.03});
+}
+
+TEST_F(Control, CallbacksChangeTheRate) {
+  DeepLearningTask task = plain_task(4);
+  task.callbacks({.on_step = {}, .on_epoch = [](DeepLearningTask& t, const EpochRecord& record) {
+                    if (record.epoch == 2) t.scale_lr(0.1);
+                  }});
+  task.compile(CompileInfo::NONE);
+  expect_rates(rates_of(task.run()), {0.1, 0.1, 0.01, 0.01});
+  DeepLearningTask stepped = plain_task(1);
+  std::vector<double> rates;
+  std::vector<Tensor> weights;
+  stepped.callbacks({.on_step =
+                         [&](DeepLearningTask& t, std::int64_t step, double, double lr) {
+                           rates.push_back(lr);
+                           weights.push_back(t.fetch("0.weight"));
+                           if (step == 3) t.scale_lr(0);
+                         },
+                     .on_epoch = {}});
+  stepped.compile(CompileInfo::NONE);
+  stepped.run();
+  EXPECT_EQ(rates[2], 0.1);
+  EXPECT_EQ(rates[3], 0);
+  EXPECT_FALSE(equal(weights[2], weights[1]));
+  EXPECT_TRUE(equal(weights[3], weights[2])) << "at rate 0 nothing moves";
+  EXPECT_TRUE(throws<InvalidArgument>([&] { stepped.scale_lr(-1); }, "the factor is -1"));
+}
+
+TEST_F(Control, FunctionsAndCyclesSetTheRateOfEveryStep) {
+  DeepLearningTask task = plain_task(2);
+  task.scheduler(OneCycleLR().base_lr(0.2));
+  std::vector<double> rates;
+  task.callbacks(
+      {.on_step = [&](DeepLearningTask&, std::int64_t, double, double lr) { rates.push_back(lr); },
+       .on_epoch = {}});
+  EXPECT_EQ(task.learning_rates(11).size(), 22u);
+  task.compile(CompileInfo::NONE);
+  task.run();
+  EXPECT_EQ(rates, task.learning_rates(11));
+  DeepLearningTask lambda = plain_task(3);
+  lambda.scheduler(
+      LambdaLR([](std::int64_t epoch) { return epoch == 1 ? 0.5 : 1.0; }).base_lr(0.2));
+  expect_rates(rates_of(story_of(lambda).result), {0.2, 0.1, 0.2});
+}
+
+DeepLearningTask steered(const std::string& folder, int workers) {
+  DeepLearningTask task = toy::make_task(device_session(workers), toy::make_data(), 6);
+  task.freeze("0.", 2, 3)
+      .freeze("3.", 5, 5)
+      .grad_clip(0.5f)
+      .scheduler(ReduceLROnPlateau().base_lr(0.01).patience(0).factor(0.7).threshold(0.2))
+      .early_stop({.metric = "val_loss", .patience = 4, .min_delta = 0.1, .restore_best = true})
+      .save_every(folder, 1, 2)
+      .resume();
+  return task;
+}
+
+TEST_F(Control, AResumedRunIsTheUnbrokenOne) {
+  const TempFolder whole;
+  DeepLearningTask task = steered(whole.path(), 1);
+  const auto scale_once = [](DeepLearningTask& t, std::int64_t step) {
+    if (step == 18) t.scale_lr(0.9);
+  };
+  task.callbacks({.on_step = [&](DeepLearningTask& t, std::int64_t step, double,
+                                 double) { scale_once(t, step); },
+                  .on_epoch = {}});
+  task.compile(CompileInfo::NONE);
+  const TrainingResult want = task.run();
+  EXPECT_LT(want.history.back().lr, 0.01 * 0.9 * 0.7 * 1.01);
+  for (const std::int64_t stop_at : {5, 18, 19, 33, 40, 58}) {
+    SCOPED_TRACE("stopped after step " + std::to_string(stop_at));
+    const TempFolder folder;
+    for (const int part : {0, 1}) {
+      DeepLearningTask broken = steered(folder.path(), 1 + part);
+      broken.callbacks({.on_step =
+                            [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                              scale_once(t, step);
+                              if (part == 0 && step == stop_at) t.cancel();
+                            },
+                        .on_epoch = {}});
+      broken.compile(CompileInfo::NONE);
+      const TrainingResult got = broken.run();
+      if (part == 0) continue;
+      EXPECT_EQ(got.weights_sha256, want.weights_sha256);
+      EXPECT_EQ(rates_of(got), rates_of(want));
+    }
+  }
+}
+
+TEST_F(Control, AStoppedRunStaysStopped) {
+  const TempFolder folder;
+  const auto run = [&](int epochs) {
+    DeepLearningTask task = plain_task(epochs);
+    task.early_stop({.metric = "val_loss", .patience = 2, .min_delta = 100, .restore_best = true})
+        .save_every(folder.path())
+        .resume()
+        .compile(CompileInfo::NONE);
+    return task.run();
+  };
+  const TrainingResult first = run(10), again = run(20);
+  EXPECT_EQ(first.history.size(), 3u);
+  EXPECT_EQ(again.history.size(), 3u);
+  EXPECT_EQ(again.weights_sha256, first.weights_sha256);
+}
+
+TEST_F(Control, ObjectivesRefuseInWords) {
+  const Objective one{"0.", CrossEntropyLoss(), SGD(), {}}, two{"0.weight", one.loss, SGD(), {}};
+  const auto refused = [](const std::vector<Objective>& objectives, const char* words) {
+    return throws<InvalidArgument>(
+        [&] { plain_task(1).objectives(objectives).compile(CompileInfo::NONE); }, words);
+  };
+  EXPECT_TRUE(refused({one, two}, "\"0.\" and \"0.weight\" train the same parameters"));
+  EXPECT_TRUE(
+      refused({one, {"7.", one.loss, SGD(), {}}}, "no parameter's name starts with \"7.\""));
+  EXPECT_TRUE(refused({{"", one.loss, SGD(), {}}}, "trains is empty"));
+  EXPECT_TRUE(throws<Unsupported>(
+      [&] {
+        DeepLearningTask task = plain_task(1);
+        task.set("accumulate_steps", "2").objectives({one}).compile(CompileInfo::NONE);
+      },
+      "accumulate_steps above 1"));
+}
+
+TEST_F(Control, ValidationCountsPredictionsByClass) {
+  DeepLearningTask task = plain_task(3);
+  task.confusion_matrix().top_k(2).early_stop({.metric = "macro_f1", .patience = 30});
+  task.compile(CompileInfo::NONE);
+  const TrainingResult result = task.run();
+  const EvalResult eval = task.evaluate();
+  EXPECT_EQ(eval.confusion.classes, 4);
+  EXPECT_EQ(eval.confusion.num_samples(), 75);
+  const ClassReport report = class_report(eval.confusion);
+  EXPECT_DOUBLE_EQ(report.micro.recall, eval.top1);
+  EXPECT_DOUBLE_EQ(report.macro.f1, result.history.back().macro_f1);
+  EXPECT_GE(eval.top5, eval.top1);
+  DeepLearningTask all = plain_task(3);
+  all.top_k(4).compile(CompileInfo::NONE);
+  EXPECT_DOUBLE_EQ(all.run().history.back().top5, 1) << "of four classes";
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        DeepLearningTask blind = plain_task(1);
+        blind.early_stop({.metric = "macro_f1"}).compile(CompileInfo::NONE);
+      },
+      "needs confusion_matrix"));
+}
+
+TEST(ControlRanks, EachSampleIsCountedOnceOverAllRanks) {
+  const toy::Quiet quiet;
+  std::vector<std::vector<std::int64_t>> counts;
+  for (const int ranks : {1, 3}) {
+    Session session = toy::make_session(21);
+    session.global.cpu_ranks(ranks);
+    DeepLearningTask task = toy::make_task(session, toy::make_data(210), 1);
+    task.confusion_matrix().compile(CompileInfo::NONE);
+    const EvalResult eval = task.evaluate();
+    EXPECT_EQ(eval.confusion.num_samples(), 75) << ranks << " ranks";
+    counts.push_back(eval.confusion.counts);
+  }
+  EXPECT_EQ(counts[0], counts[1]);
+}
+
+// 210 samples in batches of 20: the last step has two micro-batches of 5, or one of 10.
+TEST_F(Control, AccumulatedMicroBatchesAreTheLargeBatch) {
+  const auto weights_after = [](int micro_batches, int workers) {
+    Session session = device_session(workers);
+    session.global.accumulate_steps(micro_batches);
+    DeepLearningTask task = plain_task(2);
+    task.session(session).compile(CompileInfo::NONE);
+    task.run();
+    return task.fetch("0.weight");
+  };
+  const Tensor whole = weights_after(1, 1);
+  for (const int micro_batches : {2, 4}) {
+    const Tensor parts = weights_after(micro_batches, 1);
+    EXPECT_TRUE(is_close(parts, whole, run_tolerance(22, false))) << micro_batches;
+    for (const int workers : {2, 3})
+      EXPECT_TRUE(equal(weights_after(micro_batches, workers), parts)) << workers << " workers";
+  }
+}
+
+// One objective that trains everything is what loss() and optimizer() are.
+TEST_F(Control, OneObjectiveOfAllIsTheUsualRun) {
+  const BluePrint model =
+      seq(std::vector<BluePrint>{seq(fc(16, true), tanh(), fc(4, true)).named("net")});
+  const auto weights_after = [&](bool objective) {
+    DeepLearningTask task = plain_task(2);
+    task.model(model);
+    if (objective)
+      task.objectives({{"net.", CrossEntropyLoss(), SGD().weight_decay(0.01), std::nullopt}});
+    task.compile(CompileInfo::NONE);
+    task.run();
+    EXPECT_EQ(task.fetch("counters").at(2), 22) << "updates";
+    return task.fetch("net.0.weight");
+  };
+  EXPECT_TRUE(is_close(weights_after(true), weights_after(false), run_tolerance(22, false)));
+}
+
+}  // namespace
+}  // namespace tr::test
