@@ -2,6 +2,7 @@
 #include "zoo/recipe_file.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/input_file.h"
 #include "core/nearest_name.h"
@@ -56,17 +57,24 @@ std::vector<Transform> read_transforms(const toml::node& node, const std::string
   return steps;
 }
 
-std::vector<float> read_floats(const toml::table& table, const char* key) {
+double read_number(const toml::node& node, std::string_view what) {
+  const auto value = node.value<double>();
+  if (!value)
+    fail_at(node.source(), fmt::format("{} is {}, expected a number", what, kind_of(node)));
+  return *value;
+}
+
+std::vector<float> read_numbers(const toml::node& node, std::string_view what) {
   std::vector<float> values;
+  for (const toml::node& item : as<toml::array>(node, what, "a list of numbers"))
+    values.push_back(float(read_number(item, what)));
+  return values;
+}
+
+std::vector<float> read_floats(const toml::table& table, const char* key) {
   const toml::node* node = table.get(key);
   if (node == nullptr) fail_at(table.source(), fmt::format("normalization has no {}", key));
-  for (const toml::node& item : as<toml::array>(*node, key, "a list of numbers")) {
-    const auto value = item.value<double>();
-    if (!value)
-      fail_at(item.source(), fmt::format("{} is {}, expected a number", key, kind_of(item)));
-    values.push_back(float(*value));
-  }
-  return values;
+  return read_numbers(*node, key);
 }
 
 void read_normalization(const toml::table& table, PreprocessorSetting& data) {
@@ -151,29 +159,45 @@ class Reader {
     if (kind == nullptr) fail_at(node.source(), "the loss has no kind");
     LossTerm term = term_of_kind(*kind);
     if (table == nullptr) return term;
-    constexpr std::string_view kKeys[] = {"kind", "field", "output", "label_smoothing"};
-    check_keys(*table, "loss", kKeys);
-    if (const toml::node* field = table->get("field"))
-      term.field = as<std::string>(*field, "field", "the name of a field of the data");
-    if (const toml::node* output = table->get("output"))
-      term.output = int(as<std::int64_t>(*output, "output", "the number of an output"));
-    if (const toml::node* smoothing = table->get("label_smoothing"))
-      term.label_smoothing = float(smoothing->value<double>().value_or(-1));
+    for (const auto& [key, value] : *table) {
+      if (key.str() != "kind") read_option(key, value, term);
+    }
     return term;
   }
 
   static LossTerm term_of_kind(const toml::node& node) {
     const std::string& name = as<std::string>(node, "loss", "the name of a loss");
-    static const std::pair<std::string, LossTerm> kKinds[] = {
-        {"cross_entropy", {}},
-        {"mse", {LossTerm::Kind::MSE, "target"}},
-        {"bce_with_logits", {LossTerm::Kind::BCE_WITH_LOGITS, "target"}}};
-    std::vector<std::string> names;
-    for (const auto& [known, term] : kKinds) {
-      if (known == name) return term;
-      names.push_back(known);
+    LossTerm term;
+    term.kind = at(node.source(), [&] { return loss_kind_from_name(name); });
+    if (term.kind != LossTerm::Kind::CROSS_ENTROPY) term.field = "target";
+    return term;
+  }
+
+  static void read_option(const toml::key& key, const toml::node& node, LossTerm& term) {
+    const std::string name(key.str());
+    const auto number = [&] { return read_number(node, name); };
+    const auto integer = [&] { return as<std::int64_t>(node, name, "an integer"); };
+    const std::pair<std::string_view, std::function<void()>> options[] = {
+        {"field", [&] { term.field = as<std::string>(node, name, "a field of the data"); }},
+        {"output", [&] { term.output = int(integer()); }},
+        {"target_output", [&] { term.target_output = int(integer()); }},
+        {"target_value", [&] { term.target_value = number(); }},
+        {"weight", [&] { term.weight = number(); }},
+        {"label_smoothing", [&] { term.label_smoothing = float(number()); }},
+        {"class_weights", [&] { term.class_weights = read_numbers(node, name); }},
+        {"ignore_index", [&] { term.ignore_index = integer(); }},
+        {"pos_weight", [&] { term.pos_weight = read_numbers(node, name); }},
+        {"delta", [&] { term.delta = number(); }},
+        {"alpha", [&] { term.alpha = number(); }},
+        {"gamma", [&] { term.gamma = number(); }},
+        {"logits", [&] { term.logits = as<bool>(node, name, "a bool"); }},
+        {"temperature", [&] { term.temperature = number(); }}};
+    std::vector<std::string> known = {"kind"};
+    for (const auto& [option, read] : options) {
+      if (option == name) return read();
+      known.emplace_back(option);
     }
-    fail_at(node.source(), unknown_name_message("loss", name, names));
+    fail_at(key.source(), unknown_name_message("loss: key", name, known));
   }
 
   RecipeFile& file_;
