@@ -18,10 +18,16 @@ void check_class_weight(Types in, std::size_t index, std::int64_t classes) {
   ops::check_same("class_weight", in[index], {Shape{classes}, DType::FP32}, "a weight a class");
 }
 
-std::vector<TensorType> infer_norm(const Attrs&, Types in) {
-  TR_CHECK(in[0].shape.rank() == 1 && !is_floating(in[0].dtype),
-           "labels is {}, expected class numbers [N]", to_string(in[0]));
-  ops::check_class_numbers(in[0], in[0]);
+std::vector<TensorType> infer_norm(const Attrs& attrs, Types in) {
+  if (is_floating(in[0].dtype)) {
+    ops::check_rank("labels", in[0], 2, "[N, C]");
+    ops::check_dtype("labels", in[0], DType::FP32, "probabilities, one a class");
+    TR_CHECK(attrs.i64("ignore_index") == ops::kNoIgnoredLabel,
+             "ignore_index is {}, but labels are probabilities", attrs.i64("ignore_index"));
+  } else {
+    ops::check_rank("labels", in[0], 1, "[N]");
+    ops::check_class_numbers(in[0], in[0]);
+  }
   if (ops::given(in, 1)) {
     ops::check_rank("class_weight", in[1], 1, "[C]");
     ops::check_dtype("class_weight", in[1], DType::FP32, "losses are fp32");
@@ -70,7 +76,7 @@ const OpRegistration kNorm{
      .cost = ops::cost_per_input_element(1),
      .precision = Precision::HIGH,
      .doc = "N / sum of class_weight[label] over the samples whose label counts; 0 where none "
-            "does, and labels outside the classes add nothing."}};
+            "does, and labels outside the classes add nothing. 1 for probabilities."}};
 
 const OpRegistration kWeighted{
     {.name = "weighted_nll",

@@ -246,7 +246,7 @@ OpCase norm_case(const std::string& name, std::int64_t rows, bool weights, std::
   };
   c.dtypes = {DType::FP32};
   c.summed = rows;
-  c.refusals = {{"probabilities", {Tensor::zeros({4, 5})}, {}, {"labels is fp32 [4, 5]"}}};
+  c.refusals = {{"no class numbers", {Tensor::zeros({4})}, {}, {"[4]", "[N, C]"}}};
   return c;
 }
 

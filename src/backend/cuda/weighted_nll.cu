@@ -30,13 +30,14 @@ __global__ void class_norm_kernel(Labels labels, std::int64_t rows, const float*
   double sum = 0;
   for (std::int64_t n = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x; n < rows;
        n += stride) {
+    if (labels.soft()) continue;  // each sample counts once
     const std::int64_t label = labels.at(n);
     if (label == labels.ignored || label < 0 || label >= classes) continue;
     sum += weight ? double(weight[label]) : 1.0;
   }
   grid_sum(sum, [&](double total) {
     const float all = float(total);
-    *norm = all > 0 ? float(rows) / all : 0.0f;
+    *norm = labels.soft() ? 1.0f : all > 0 ? float(rows) / all : 0.0f;
   });
 }
 

@@ -173,7 +173,8 @@ std::vector<ShapeCase> weighted_cases() {
   return {
       {"Good", "class_norm", {}, {kLabels, weight}, {kScalar}, {}},
       {"Alone", "class_norm", {}, {i64({6})}, {kScalar}, {}},
-      {"Soft", "class_norm", {}, {kScores}, {}, {"labels is fp32 [6, 10], expected class numbers"}},
+      {"Soft", "class_norm", {}, {kScores, weight}, {kScalar}, {}},
+      {"Vector", "class_norm", {}, {f32({6})}, {}, {"labels has shape [6], expected [N, C]"}},
       {"Good", "weighted_nll", {}, {kScores, kLabels, weight, kScalar}, {kScalar}, {}},
       {"Soft", "weighted_nll", {}, {kScores, kScores, weight}, {kScalar}, {}},
       {"Weights",
