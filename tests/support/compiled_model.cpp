@@ -67,7 +67,7 @@ CompiledModel::CompiledModel(const BluePrint& model, const Options& options) : o
       make_executor(options.device.kind, compiled_, {.num_threads = options.device.num_threads});
   if (options.mode != Mode::TRAIN) return;
   write_all(*executor_, "segments", compiled_.memory.segments);
-  write_all(*executor_, "loss_scale", std::vector<float>{1});
+  write_all(*executor_, "loss_scale", std::vector<float>{options.graph.initial_loss_scale});
 }
 
 /// A trained parameter's part of the range of a role; a buffer, or a model that only predicts: by

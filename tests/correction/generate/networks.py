@@ -3,8 +3,8 @@
 
 Steps: a ResNet-18 and a VGG11-BN of few channels; state before and after each of some steps,
 rounded to float32 in between, so that a step can be made from exactly PyTorch's state.
-Runs: both at full width, 50 free steps, the losses in float64 and how far PyTorch's own float32
-runs from them.
+Runs: both at full width, 50 free steps, the losses in float64, in float32 and under autocast to
+bfloat16.
 """
 
 import json
@@ -212,10 +212,23 @@ def steps(writer):
 RUN_STEPS, RUN_BATCH, RUN_BATCHES, RUN_LR = 50, 16, 4, 0.001
 
 
-def _run(name, dtype):
+class MixedTraining(Training):
+    """The same under autocast to bfloat16 on the CPU: weights in float32."""
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            scores = self.model(x)
+        loss = F.cross_entropy(scores.float(), y, label_smoothing=0.1)
+        loss.backward()
+        self.optimizer.step()
+        return float(loss.detach())
+
+
+def _run(name, dtype, kind=Training):
     model = NETWORKS[name](64).to(torch.float64)
     shared_values.fill(model)
-    training = Training(model.to(dtype), RUN_LR)
+    training = kind(model.to(dtype), RUN_LR)
     losses = []
     for step in range(RUN_STEPS):
         batch = step % RUN_BATCHES
@@ -227,10 +240,12 @@ def _run(name, dtype):
 
 def runs(writer):
     for name in NETWORKS:
-        exact, single = _run(name, torch.float64), _run(name, torch.float32)
-        writer.save(f"free_{name}", {"losses": exact, "losses_float32": single})
-        off = float((exact - single).abs().max())
-        print(f"  free_{name}: {exact[0]:.4f} -> {exact[-1]:.4f}, float32 off by {off:.1e}")
+        losses = {"losses": _run(name, torch.float64), "losses_float32": _run(name, torch.float32)}
+        losses["losses_bfloat16"] = _run(name, torch.float32, MixedTraining)
+        writer.save(f"free_{name}", losses)
+        exact = losses["losses"]
+        off = {key: f"{float((exact - run).abs().max()):.1e}" for key, run in losses.items()}
+        print(f"  free_{name}: {exact[0]:.4f} -> {exact[-1]:.4f}, off by {off}")
 
 
 def write(writer, generator):
