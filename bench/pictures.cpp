@@ -297,11 +297,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tr::bench
 
-int main(int argc, char** argv) {
-  try {
-    return tr::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_pictures: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return tr::bench::run_main(tr::bench::run, argc, argv); }
