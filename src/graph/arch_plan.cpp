@@ -120,6 +120,7 @@ class Expander {
     add.op = "add";
     add.where = first_place(node.children.front());
     add.num_inputs = 2;
+    add.attrs.set("keep_shape", true);  // a projection that was forgotten is no broadcast
     return {place_leaf(add, branches, join(path, "add"))};
   }
 

@@ -9,8 +9,11 @@ namespace {
 using ops::Ids;
 using ops::Types;
 
-std::vector<TensorType> infer_binary(const Attrs&, Types in) {
-  return {ops::broadcast_type(in[0], in[1])};
+std::vector<TensorType> infer_binary(const Attrs& attrs, Types in) {
+  const TensorType y = ops::broadcast_type(in[0], in[1]);
+  TR_CHECK(!attrs.flag("keep_shape") || y.shape == in[0].shape,
+           "b has shape {}, expected one that broadcasts to a {}", in[1].shape, in[0].shape);
+  return {y};
 }
 
 /// Sums come from products that are never stored: they are not rounded to the dtype of dy.
@@ -57,9 +60,13 @@ std::vector<TensorId> gradient_cast(GraphBuilder& builder, const Node& node, Ids
   return {builder.add("reduce_to", {dout[0], node.inputs[0]})};
 }
 
+const std::vector<AttrSpec> kAttrs = {
+    {"keep_shape", false, false, "whether y must have the shape of a"}};
+
 const OpRegistration kAdd{{.name = "add",
                            .inputs = {"a", "b"},
                            .outputs = {"y"},
+                           .attrs = kAttrs,
                            .infer = infer_binary,
                            .gradient = gradient_add,
                            .cost = ops::cost_per_element(1),
@@ -70,6 +77,7 @@ const OpRegistration kAdd{{.name = "add",
 const OpRegistration kMul{{.name = "mul",
                            .inputs = {"a", "b"},
                            .outputs = {"y"},
+                           .attrs = kAttrs,
                            .infer = infer_binary,
                            .gradient = gradient_mul,
                            .cost = ops::cost_per_element(1),

@@ -82,7 +82,7 @@ BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels,
   Value s = gap(where).named("avgpool")(x);
   s = activation(conv(squeeze_channels, 1, 1, 0, with_bias, where).named("fc1")(s));
   s = scale_activation(conv(channels, 1, 1, 0, with_bias, where).named("fc2")(s));
-  return model(x, mul(x, s, where));
+  return model(x, layer("mul", {{"keep_shape", true}}, 2, where)(x, s));
 }
 
 BluePrint squeeze_excite(std::int64_t channels, std::int64_t squeeze_channels, Place where) {
