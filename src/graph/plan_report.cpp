@@ -31,6 +31,9 @@ Cost cost_of(const LoweredGraph& graph, const LoweredNode& node) {
 
 RecomputedNodes recomputed_in(const LoweredGraph& graph) {
   RecomputedNodes all;
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& n) { return n.again; })) {
+    return all;
+  }
   for (const LoweredNode& node : graph.nodes) {
     // Inputs that only gave a type are gone from the nodes of a backward pass: the forward pass
     // tells the flops of the step.

@@ -14,7 +14,7 @@ namespace tr {
 
 /// One term of a loss, as plain data. What it compares an output of the model with is `target`, the
 /// first of these that is set: target_value, target_output, field.
-struct LossTerm {
+struct TR_API LossTerm {
   enum class Kind { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE_WITH_LOGITS, FOCAL, KL_DIV };
 
   Kind kind = Kind::CROSS_ENTROPY;
