@@ -33,7 +33,7 @@ struct OpCase {
   std::vector<DType> dtypes = {DType::FP32, DType::FP16, DType::BF16};
   std::int64_t summed = 1;  // longest sum of the op or of its gradient
   double scale = 1;         // bound of the summed terms
-  int roundings = 1;        // of the first output to its dtype
+  int roundings = 1;        // of the first output to its dtype on a GPU
   std::vector<Refusal> refusals;
 };
 
