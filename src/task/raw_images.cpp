@@ -54,8 +54,8 @@ struct SplitImages {
 };
 
 SplitImages images_of(const Dataset& set, const TensorType& fed) {
-  const Shape& stored = image_field(set)->type.shape;
-  return {{fed.shape.with_dim(2, stored.back()), DType::UINT8}, fed};
+  const int64_t channels = image_field(set)->type.shape.back();
+  return {{fed.shape.with_dim(2, channels), DType::UINT8}, fed};
 }
 
 RawImages raw_images_of(const CompiledRun& run) {
