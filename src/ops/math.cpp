@@ -5,17 +5,13 @@
 #include <string>
 
 #include "core/check.h"
-#include "core/format.h"
-#include "ops/rules.h"
+#include "ops/unary.h"
 #include "renaissance/ops/math.h"
 
 namespace tr {
 namespace {
 
-using ops::Ids;
-using ops::Types;
-
-enum class Saves { X, Y };
+using ops::Saves;
 
 struct Row {
   const char* name;
@@ -77,53 +73,10 @@ void check_attrs(const Row& row, const Attrs& attrs) {
   }
 }
 
-OpDef forward_def(const Row& row) {
-  OpDef def;
-  def.name = row.name;
-  def.inputs = {"x"};
-  def.outputs = {"y"};
-  def.attrs = row.attrs;
-  def.infer = [&row](const Attrs& attrs, Types in) {
-    ops::check_floating("x", in[0]);
-    check_attrs(row, attrs);
-    return std::vector<TensorType>{in[0]};
-  };
-  def.gradient = [&row](GraphBuilder& builder, const Node& node, Ids dout) {
-    const TensorId saved = row.saves == Saves::Y ? node.outputs[0] : node.inputs[0];
-    return std::vector<TensorId>{
-        builder.add(std::string(row.name) + "_backward", {dout[0], saved}, node.attrs)};
-  };
-  def.cost = ops::cost_per_element(row.flops);
-  def.in_place = {{0, 0}};
-  def.elementwise = true;
-  def.doc = row.doc;
-  return def;
-}
-
-OpDef backward_def(const Row& row) {
-  const char* const saved = row.saves == Saves::Y ? "y" : "x";
-  OpDef def;
-  def.name = std::string(row.name) + "_backward";
-  def.inputs = {"dy", saved};
-  def.outputs = {"dx"};
-  def.attrs = row.attrs;
-  def.infer = [&row, saved](const Attrs& attrs, Types in) {
-    ops::check_floating("dy", in[0]);
-    ops::check_same(saved, in[1], in[0], "that of dy");
-    check_attrs(row, attrs);
-    return std::vector<TensorType>{in[0]};
-  };
-  def.cost = ops::cost_per_element(row.flops + 2);
-  def.in_place = {{0, 0}, {0, 1}};
-  def.elementwise = true;
-  def.doc = fmt::format("dx = dy * f'(x) of {}, from {}.", row.name, saved);
-  return def;
-}
-
 const bool kRegistered = [] {
   for (const Row& row : table()) {
-    OpRegistry::instance().add(forward_def(row));
-    OpRegistry::instance().add(backward_def(row));
+    ops::register_unary({row.name, row.saves, row.flops, row.attrs,
+                         [&row](const Attrs& attrs) { check_attrs(row, attrs); }, row.doc});
   }
   return true;
 }();
