@@ -19,7 +19,7 @@ from generate import shared_values
 from generate.writer import as_float32_values
 
 OUTPUTS = {
-    **{f"vgg{depth}": 64 for depth in ("11", "11_bn", "13", "16_bn")},
+    **{f"vgg{depth}": 64 for depth in ("11", "11_bn", "13", "13_bn", "16", "16_bn", "19", "19_bn")},
     **{f"resnet{depth}": 64 for depth in (18, 34, 50, 101, 152)},
     "wide_resnet50_2": 64,
     "resnext50_32x4d": 64,

@@ -105,8 +105,9 @@ LoweredGraph random_training(std::uint64_t seed) {
 }
 
 TEST(Recomputation, OfAnyNodesThatMayRunAgainMeansTheSame) {
+  constexpr int kGraphs = 60;
   int ran = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const LoweredGraph graph = random_training(seed);
     std::vector<bool> again = may_run_again(graph);
@@ -121,7 +122,7 @@ TEST(Recomputation, OfAnyNodesThatMayRunAgainMeansTheSame) {
     const MemoryPlan plan = plan_transients(rewritten, 0, {});
     EXPECT_EQ(test::PlanChecker(rewritten).fault(plan), "");
   }
-  EXPECT_GT(ran, 1000);
+  EXPECT_GT(ran, 5 * kGraphs);
 }
 
 /// "reads" makes t of a weight; in the backward pass "changes" rewrites the weight, if it stands
