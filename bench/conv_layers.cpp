@@ -149,8 +149,8 @@ class Table {
       us.median *= 1e6, us.spread *= 1e6;
       report_.add(make_row(fmt::format("{} {} {}", layer.network, name, op), "us", us));
     } catch (const Error& refused) {
-      std::printf("%-9s %-26s %d %-20s refused\n", layer.network, name.c_str(), layer.times,
-                  op.c_str());
+      std::printf("%-9s %-26s %d %-20s refused: %s\n", layer.network, name.c_str(), layer.times,
+                  op.c_str(), refused.what());
     }
   }
 

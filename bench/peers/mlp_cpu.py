@@ -66,7 +66,9 @@ def main():
                 loss = training.step()
             answer = repr(loss.item())
         else:
-            training = timed.setdefault(rest[1], Training(tensors, rest[1], *settings))
+            if rest[1] not in timed:
+                timed[rest[1]] = Training(tensors, rest[1], *settings)
+            training = timed[rest[1]]
             for _ in range(WARM_UP_STEPS):
                 training.step()
             seconds = []
