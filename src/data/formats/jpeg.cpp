@@ -368,7 +368,10 @@ DecodedImage JpegDecoder::decode_once(const PixelRect& crop, int scale) {
     row = JDIMENSION(std::max(0, top - kContext));
     end = JDIMENSION(bottom);
     const bool good = errors_.run([&] {
-      if (width < codec_.output_width) jpeg_crop_scanline(&codec_, &column, &width);
+      if (width < codec_.output_width) {
+        jpeg_crop_scanline(&codec_, &column, &width);
+        if (own_entropy_) pass_over_columns(codec_, column, width);
+      }
       if (row > 0) jpeg_skip_scanlines(&codec_, row);
     });
     if (!good) fail_in_data();

@@ -68,7 +68,8 @@ std::optional<ScanLayout> baseline_layout(const jpeg_decompress_struct& codec) {
   ScanLayout layout{.num_blocks = codec.blocks_in_MCU,
                     .num_components = codec.comps_in_scan,
                     .restart_interval = codec.restart_interval,
-                    .num_mcus = std::int64_t(codec.MCUs_per_row) * codec.MCU_rows_in_scan};
+                    .num_mcus = std::int64_t(codec.MCUs_per_row) * codec.MCU_rows_in_scan,
+                    .mcus_per_row = std::int64_t(codec.MCUs_per_row)};
   for (std::size_t b = 0; b < std::size_t(codec.blocks_in_MCU); ++b) {
     layout.component[b] = std::uint8_t(codec.MCU_membership[b]);
   }
@@ -96,6 +97,14 @@ bool take_over_entropy(jpeg_decompress_struct& codec) {
   }
   head->decode_mcu = decode_mcu;
   return true;
+}
+
+void pass_over_columns(jpeg_decompress_struct& codec, unsigned column, unsigned width) {
+  // An MCU of a single component is one block, else it is as wide as the blocks of the widest one.
+  const unsigned blocks = codec.comps_in_scan > 1 ? unsigned(codec.max_h_samp_factor) : 1;
+  const unsigned mcu_width = blocks * unsigned(codec.min_DCT_scaled_size);
+  static_cast<JpegClient*>(codec.client_data)
+      ->scan.keep_columns(column / mcu_width, (column + width - 1) / mcu_width);
 }
 
 }  // namespace tr::data

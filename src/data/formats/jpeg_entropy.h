@@ -21,4 +21,8 @@ struct JpegClient {
 /// it.
 bool take_over_entropy(jpeg_decompress_struct& codec);
 
+/// Behind take_over_entropy() and jpeg_crop_scanline(), which found `width` output columns from
+/// `column` on: libjpeg transforms the MCUs of those alone, so no others' coefficients are kept.
+void pass_over_columns(jpeg_decompress_struct& codec, unsigned column, unsigned width);
+
 }  // namespace tr::data

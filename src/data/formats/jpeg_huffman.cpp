@@ -80,8 +80,29 @@ bool HuffmanTable::make(const HuffmanSpec& spec, Kind kind) {
       if (length <= kIndexBits) add_code(kind, code, length, symbol);
     }
   }
+  if (kind == Kind::AC) make_pairs();
   good_ = true;
   return true;
+}
+
+void HuffmanTable::make_pairs() {
+  constexpr std::uint32_t kMask = (1u << kIndexBits) - 1;
+  for (std::uint32_t i = 0; i <= kMask; ++i) {
+    const std::int32_t one = entries_[i], length = one & kLengthMask, run = one >> 8 & 255;
+    Pair pair;
+    if ((one & kLong) == 0) {
+      pair = {std::uint8_t(length), 63, std::uint8_t(run), std::uint8_t(run),
+              std::int16_t(one >> 16)};
+      const std::int32_t two = entries_[i << length & kMask], both = length + (two & kLengthMask);
+      if (run != kEndRun && (two & kLong) == 0 && both <= kIndexBits) {
+        pair.length = std::uint8_t(both);
+        pair.most = std::uint8_t(62 - run);
+        pair.second = std::uint8_t(run + 1 + (two >> 8 & 255));
+        pair.second_value = std::int16_t(two >> 16);
+      }
+    }
+    pairs_[i] = pair;
+  }
 }
 
 std::int32_t HuffmanTable::find(std::uint64_t bits) const {
@@ -99,10 +120,13 @@ std::int32_t HuffmanTable::find(std::uint64_t bits) const {
 
 bool BaselineScan::begin(std::span<const std::byte> data, const ScanLayout& layout) {
   data_ = data;
-  reader_.start(data.data(), data.data() + data.size());
+  end_ = data.data() + data.size();
+  start_bits(data.data());
   layout_ = layout;
   last_dc_ = {};
   mcus_left_ = layout.num_mcus;
+  column_ = first_ = 0;
+  last_ = layout.mcus_per_row - 1;
   restart_in_ = layout.restart_interval;
   next_restart_ = 0;
   for (std::size_t c = 0; c < std::size_t(layout.num_components); ++c) {
@@ -114,43 +138,55 @@ bool BaselineScan::begin(std::span<const std::byte> data, const ScanLayout& layo
   return true;
 }
 
-void BaselineScan::BitReader::start(const std::byte* from, const std::byte* to) {
-  *this = {.at = from, .end = to, .safe = from - 1};
+void BaselineScan::start_bits(const std::byte* from) {
+  reader_ = {.at = from, .safe = from - 1};
+  next_ff_ = from;
+  at_marker_ = false;
 }
 
 /// At least 56 bits: enough for two symbols with their values. Fewer only near the end of the scan.
 /// Bits that are loaded but not counted yet are loaded again, the same, the next time.
-inline void BaselineScan::BitReader::refill() {
-  if (at > safe) [[unlikely]] {
-    *this = refilled(*this);
+inline void BaselineScan::refill(Bits& reader) {
+  if (reader.at > reader.safe) [[unlikely]] {
+    reader_.bits = reader.bits;  // one by one: `reader` stays in registers
+    reader_.at = reader.at;
+    reader_.count = reader.count;
+    refill_bytes();
+    reader.bits = reader_.bits;
+    reader.at = reader_.at;
+    reader.safe = reader_.safe;
+    reader.count = reader_.count;
     return;
   }
-  bits |= load_big_endian(at) >> count;
-  at += (63 - count) >> 3;
-  count |= 56;
+  reader.bits |= load_big_endian(reader.at) >> reader.count;
+  reader.at += (63 - reader.count) >> 3;
+  reader.count |= 56;
 }
 
-/// Byte by byte: FF 00 is a byte FF, FF and anything else a marker. By value, so that a reader in
-/// use stays in registers.
-[[gnu::noinline]] BaselineScan::BitReader BaselineScan::BitReader::refilled(BitReader r) {
-  while (r.count < 56 && !r.at_marker && r.at < r.end) {
+/// reader_ byte by byte: FF 00 is a byte FF, FF and anything else a marker.
+[[gnu::noinline]] void BaselineScan::refill_bytes() {
+  Bits r = reader_;
+  while (r.count < 56 && !at_marker_ && r.at < end_) {
     const auto byte = std::uint64_t(*r.at);
     if (byte == 0xff) {
-      r.at_marker = r.end - r.at < 2 || r.at[1] != std::byte{0};
-      if (r.at_marker) return r;
+      at_marker_ = end_ - r.at < 2 || r.at[1] != std::byte{0};
+      if (at_marker_) break;
       ++r.at;
     }
     ++r.at;
     r.bits |= byte << (56 - r.count);
     r.count += 8;
   }
-  const void* found = std::memchr(r.at, 0xff, std::size_t(r.end - r.at));
-  r.safe = (found != nullptr ? static_cast<const std::byte*>(found) : r.end) - 8;
-  return r;
+  if (r.at > next_ff_) {
+    const void* found = std::memchr(r.at, 0xff, std::size_t(end_ - r.at));
+    next_ff_ = found != nullptr ? static_cast<const std::byte*>(found) : end_;
+    r.safe = next_ff_ - 8;
+  }
+  reader_ = r;
 }
 
 /// The next symbol with its value as an entry, length aside.
-inline std::int32_t BaselineScan::BitReader::take_entry(const HuffmanTable& table) {
+inline std::int32_t BaselineScan::Bits::take_entry(const HuffmanTable& table) {
   const std::int32_t entry = table.entry(bits);
   if ((entry & HuffmanTable::kLong) == 0) [[likely]] {
     drop(entry & HuffmanTable::kLengthMask);
@@ -165,51 +201,66 @@ inline std::int32_t BaselineScan::BitReader::take_entry(const HuffmanTable& tabl
   return packed(extended(value, size), run, 0);
 }
 
+/// A symbol or two of a block of which k coefficients are known; returns how many are now.
+template <bool kKeep>
+inline std::size_t BaselineScan::Bits::take_pair(const HuffmanTable& ac, std::size_t k,
+                                                 std::int16_t* block) {
+  const HuffmanTable::Pair pair = ac.pair(bits);
+  if (k > pair.most) [[unlikely]] {
+    const std::int32_t entry = take_entry(ac);
+    k += std::size_t(entry >> 8 & 255);
+    if (kKeep) block[kOrder.place[k]] = std::int16_t(entry >> 16);
+    return k + 1;
+  }
+  drop(pair.length);
+  if (kKeep) {
+    block[kOrder.place[k + pair.second]] = pair.second_value;
+    block[kOrder.place[k + pair.first]] = pair.first_value;
+  }
+  return k + pair.second + 1;
+}
+
 template <bool kKeep>
 bool BaselineScan::decode_blocks(std::int16_t* const* blocks) {
-  BitReader reader = reader_;
+  Bits reader = reader_;
   for (int b = 0; b < layout_.num_blocks; ++b) {
     const std::size_t c = layout_.component[std::size_t(b)];
     const HuffmanTable& ac = ac_[c];
     std::int16_t* const block = kKeep ? blocks[b] : nullptr;
-    reader.refill();
+    refill(reader);
     const std::int32_t dc = reader.take_entry(dc_[c]);
     last_dc_[c] = std::int32_t(std::uint32_t(last_dc_[c]) + std::uint32_t(dc >> 16));
     if (kKeep) block[0] = std::int16_t(last_dc_[c]);
     if ((dc >> 8 & 255) == HuffmanTable::kNoCodeRun) return false;
-    int k = 1;
-    const auto take = [&] {
-      const std::int32_t entry = reader.take_entry(ac);
-      k += entry >> 8 & 255;
-      if (kKeep) block[kOrder.place[k]] = std::int16_t(entry >> 16);
-      ++k;
-    };
-    take();
+    std::size_t k = reader.take_pair<kKeep>(ac, 1, block);
     while (k < 64) {
-      reader.refill();
-      take();
-      if (k < 64) take();
+      refill(reader);
+      k = reader.take_pair<kKeep>(ac, k, block);
+      if (k < 64) k = reader.take_pair<kKeep>(ac, k, block);
     }
-    if ((k > 64 && k <= HuffmanTable::kEndRun) || reader.count < 0) return false;
+    if ((k > 64 && k <= std::size_t(HuffmanTable::kEndRun)) || reader.count < 0) return false;
   }
-  reader_ = reader;
+  reader_.bits = reader.bits;
+  reader_.at = reader.at;
+  reader_.safe = reader.safe;
+  reader_.count = reader.count;
   return true;
 }
 
 /// Nothing but the rest of a byte lies before the next marker.
 bool BaselineScan::ends_at_marker() {
   if (reader_.count >= 8) return false;
-  if (!reader_.at_marker) {
+  if (!at_marker_) {
     const int before = reader_.count;
-    reader_ = BitReader::refilled(reader_);
+    refill_bytes();
     if (reader_.count != before) return false;
   }
-  return reader_.at_marker && reader_.end - reader_.at >= 2;
+  return at_marker_ && end_ - reader_.at >= 2;
 }
 
 bool BaselineScan::restart() {
   if (!ends_at_marker() || reader_.at[1] != std::byte(0xd0 + next_restart_)) return false;
-  reader_.start(reader_.at + 2, reader_.end);
+  start_bits(reader_.at + 2);
   last_dc_ = {};
   next_restart_ = (next_restart_ + 1) % 8;
   restart_in_ = layout_.restart_interval;
@@ -219,9 +270,9 @@ bool BaselineScan::restart() {
 bool BaselineScan::decode_mcu(std::int16_t* const* blocks) {
   if (mcus_left_ == 0) return false;
   if (layout_.restart_interval > 0 && restart_in_ == 0 && !restart()) return false;
-  if (!(blocks != nullptr ? decode_blocks<true>(blocks) : decode_blocks<false>(blocks))) {
-    return false;
-  }
+  const bool keep = blocks != nullptr && column_ >= first_ && column_ <= last_;
+  if (!(keep ? decode_blocks<true>(blocks) : decode_blocks<false>(blocks))) return false;
+  if (++column_ == layout_.mcus_per_row) column_ = 0;
   --restart_in_;
   return --mcus_left_ > 0 || ends_at_marker();
 }

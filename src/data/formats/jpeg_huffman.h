@@ -17,18 +17,28 @@ struct HuffmanSpec {
   bool operator==(const HuffmanSpec&) const = default;
 };
 
-/// Codes with the bits that follow them, looked up together: most coefficients of a picture take
-/// one load.
+/// Codes with the bits that follow them, looked up together: two coefficients of a picture take
+/// little more than one load.
 class HuffmanTable {
  public:
   enum class Kind : std::uint8_t { DC, AC };
   static constexpr int kIndexBits = 10;
+
+  /// What the next bits are in a block of which k coefficients are known: two AC symbols where the
+  /// index holds both, else one. 8 bytes, so that it is one load.
+  struct Pair {
+    std::uint8_t length = 0;             // in bits, of all
+    std::uint8_t most = 0;               // for a greater k it does not hold: entry() is to be asked
+    std::uint8_t first = 0, second = 0;  // the values' places less k; of one symbol both are its
+    std::int16_t first_value = 0, second_value = 0;  // of one symbol 0 is the second
+  };
 
   /// False: the codes do not fit their lengths, or a symbol means nothing in a baseline picture.
   bool make(const HuffmanSpec& spec, Kind kind);
 
   /// What the next bits are (an entry is 4 bytes, see below): value, run, bits of both together.
   std::int32_t entry(std::uint64_t bits) const { return entries_[bits >> (64 - kIndexBits)]; }
+  const Pair& pair(std::uint64_t bits) const { return pairs_[bits >> (64 - kIndexBits)]; }
   /// What a code longer than the index announces: as a long entry, kLong aside; kNoCodeRun: there
   /// is no such code.
   std::int32_t find(std::uint64_t bits) const;
@@ -42,11 +52,13 @@ class HuffmanTable {
 
  private:
   void add_code(Kind kind, std::uint32_t code, int length, std::uint8_t symbol);
+  void make_pairs();
 
   HuffmanSpec spec_;
   Kind kind_ = Kind::DC;
   bool good_ = false;
   std::array<std::int32_t, 1 << kIndexBits> entries_{};
+  std::array<Pair, 1 << kIndexBits> pairs_{};                   // of AC codes
   std::array<std::int32_t, 17> first_code_{}, first_symbol_{};  // by length
 };
 
@@ -58,7 +70,7 @@ struct ScanLayout {
   std::array<HuffmanSpec, kMostComponents> dc{}, ac{};
   int num_components = 0;
   std::uint32_t restart_interval = 0;  // MCUs; 0: none
-  std::int64_t num_mcus = 0;
+  std::int64_t num_mcus = 0, mcus_per_row = 0;
 };
 
 /// Entropy decoder of a baseline JPEG scan: coefficients as libjpeg gives them. It takes sound data
@@ -70,6 +82,9 @@ class BaselineScan {
   /// False: the scan's tables are odd.
   bool begin(std::span<const std::byte> data, const ScanLayout& layout);
 
+  /// From now on MCUs of other columns are passed over.
+  void keep_columns(std::int64_t first, std::int64_t last) { first_ = first, last_ = last; }
+
   /// Adds the next MCU's coefficients to blocks of 64 zeros, in row-major order; null: they are
   /// passed over. False: the data is odd here; nothing more can be decoded.
   bool decode_mcu(std::int16_t* const* blocks);
@@ -80,33 +95,35 @@ class BaselineScan {
 
  private:
   /// The next bits of the scan, from the highest on.
-  struct BitReader {
-    const std::byte *at = nullptr, *end = nullptr;
-    const std::byte* safe = nullptr;  // up to there eight bytes hold no FF
+  struct Bits {
     std::uint64_t bits = 0;
+    const std::byte *at = nullptr, *safe = nullptr;  // up to `safe` eight bytes hold no FF
     int count = 0;  // of bits that are there; below 0: more were used than there are
-    bool at_marker = false;
 
-    void start(const std::byte* from, const std::byte* to);
-    void refill();
-    static BitReader refilled(BitReader reader);
     void drop(int length) {
       bits <<= length;
       count -= length;
     }
     std::int32_t take_entry(const HuffmanTable& table);
+    template <bool kKeep>
+    std::size_t take_pair(const HuffmanTable& ac, std::size_t k, std::int16_t* block);
   };
 
+  void start_bits(const std::byte* from);
+  void refill(Bits& reader);
+  void refill_bytes();
   template <bool kKeep>
   bool decode_blocks(std::int16_t* const* blocks);
   bool ends_at_marker();
   bool restart();
 
   std::span<const std::byte> data_;
-  BitReader reader_;
+  const std::byte *end_ = nullptr, *next_ff_ = nullptr;  // none before next_ff_ from reader_ on
+  Bits reader_;
+  bool at_marker_ = false;  // reader_ is
   ScanLayout layout_;
   std::array<std::int32_t, ScanLayout::kMostComponents> last_dc_{};
-  std::int64_t mcus_left_ = 0;
+  std::int64_t mcus_left_ = 0, column_ = 0, first_ = 0, last_ = 0;
   std::uint32_t restart_in_ = 0, next_restart_ = 0;
   std::array<HuffmanTable, ScanLayout::kMostComponents> dc_, ac_;
 };
