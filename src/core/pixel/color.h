@@ -27,8 +27,9 @@ TR_HOST_DEVICE inline std::int32_t to_factor(float factor) {
 
 /// floor(0.2989 r + 0.587 g + 0.114 b), exactly: the weights are rounded up to 2^-23, which adds
 /// less than the sum's granularity of 1e-4.
+constexpr std::int32_t kLumaBits = 23, kLumaRed = 2507355, kLumaGreen = 4924113, kLumaBlue = 956302;
 TR_HOST_DEVICE inline std::int32_t luma(std::int32_t r, std::int32_t g, std::int32_t b) {
-  return (r * 2507355 + g * 4924113 + b * 956302) >> 23;
+  return (r * kLumaRed + g * kLumaGreen + b * kLumaBlue) >> kLumaBits;
 }
 
 TR_HOST_DEVICE inline std::int32_t brighten(std::int32_t x, std::int32_t factor) {
