@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/printable.h"
 
 namespace tr {
 namespace {
@@ -48,14 +49,15 @@ std::string behind_links(const std::string& path) {
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(behind_links(path_)) {
   struct stat info {};
   if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    throw_as<DataError>("{}: cannot be written: it exists and is not a regular file", path_);
+    throw_as<DataError>("{}: cannot be written: it exists and is not a regular file",
+                        printable(path_));
   }
   temporary_ = temporary_name(target_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     const int error = errno;
-    throw_as<DataError>("{}: cannot be written: {} (creating {})", path_, std::strerror(error),
-                        temporary_);
+    throw_as<DataError>("{}: cannot be written: {} (creating {})", printable(path_),
+                        std::strerror(error), printable(temporary_));
   }
 }
 
@@ -70,8 +72,8 @@ void AtomicFile::discard() noexcept {
 
 void AtomicFile::fail(const char* action, int error) {
   discard();
-  throw_as<DataError>("{}: cannot be written: {} ({} {})", path_, std::strerror(error), action,
-                      temporary_);
+  throw_as<DataError>("{}: cannot be written: {} ({} {})", printable(path_), std::strerror(error),
+                      action, printable(temporary_));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -93,17 +95,18 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("syncing", errno);
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("renaming", errno);
   const int closed = ::close(std::exchange(descriptor_, -1));
-  if (closed != 0) throw_as<DataError>("{}: closing failed: {}", path_, std::strerror(errno));
+  if (closed != 0)
+    throw_as<DataError>("{}: closing failed: {}", printable(path_), std::strerror(errno));
   // Without this the new name itself may be lost in a crash.
   const std::string folder = folder_of(target_);
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0)
-    throw_as<DataError>("{}: folder cannot be synced: {}", folder, std::strerror(errno));
+    throw_as<DataError>("{}: folder cannot be synced: {}", printable(folder), std::strerror(errno));
   const int error = ::fsync(handle) == 0 ? 0 : errno;
   ::close(handle);
   // Some network file systems cannot sync folders; the file itself is safe there.
   if (error != 0 && error != EINVAL) {
-    throw_as<DataError>("{}: folder cannot be synced: {}", folder, std::strerror(error));
+    throw_as<DataError>("{}: folder cannot be synced: {}", printable(folder), std::strerror(error));
   }
 }
 
@@ -120,9 +123,9 @@ void write_file_atomically(const std::string& path, std::string_view text) {
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw_as<DataError>("{}: folder cannot be made: {}", path, error.message());
+  if (error) throw_as<DataError>("{}: folder cannot be made: {}", printable(path), error.message());
   if (!std::filesystem::is_directory(path, error)) {
-    throw_as<DataError>("{}: cannot be a folder: something else has this name", path);
+    throw_as<DataError>("{}: cannot be a folder: something else has this name", printable(path));
   }
 }
 

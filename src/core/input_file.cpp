@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/printable.h"
 
 namespace tr {
 
@@ -17,7 +18,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   // Non-blocking, so that a pipe is refused below instead of waited for.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0)
-    throw_as<UnreadableFile>("{}: cannot be opened: {}", path_, std::strerror(errno));
+    throw_as<UnreadableFile>("{}: cannot be opened: {}", printable(path_), std::strerror(errno));
   struct stat info {};
   std::string fault;
   if (::fstat(descriptor_, &info) != 0) {
@@ -27,7 +28,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   }
   if (!fault.empty()) {
     ::close(descriptor_);
-    throw_as<UnreadableFile>("{}: cannot be read: {}", path_, fault);
+    throw_as<UnreadableFile>("{}: cannot be read: {}", printable(path_), fault);
   }
   num_bytes_ = std::uint64_t(info.st_size);
 }
@@ -40,10 +41,11 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t got =
         ::pread(descriptor_, out.data() + done, out.size() - done, off_t(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_as<UnreadableFile>("{}: cannot be read: {}", path_, std::strerror(errno));
+    if (got < 0)
+      throw_as<UnreadableFile>("{}: cannot be read: {}", printable(path_), std::strerror(errno));
     if (got == 0) {
-      throw_as<DataError>("{}: ends after {} bytes, expected {} more", path_, offset + done,
-                          out.size() - done);
+      throw_as<DataError>("{}: ends after {} bytes, expected {} more", printable(path_),
+                          offset + done, out.size() - done);
     }
     done += std::size_t(got);
   }
@@ -55,8 +57,8 @@ template <typename Container>
 Container read_whole(const std::string& path, std::uint64_t max_bytes) {
   const InputFile file(path);
   if (file.num_bytes() > max_bytes) {
-    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", path, file.num_bytes(),
-                        max_bytes);
+    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", printable(path),
+                        file.num_bytes(), max_bytes);
   }
   Container content(std::size_t(file.num_bytes()), {});
   file.read(0, std::as_writable_bytes(std::span(content.data(), content.size())));

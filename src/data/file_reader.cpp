@@ -67,8 +67,8 @@ struct Hand {
 void read_whole_file(const std::string& path, std::vector<std::byte>& bytes) {
   const InputFile file(path);
   if (file.num_bytes() > kMaxPictureBytes) {
-    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", path, file.num_bytes(),
-                        kMaxPictureBytes);
+    throw_as<DataError>("{}: has {} bytes, at most {} are accepted", printable(path),
+                        file.num_bytes(), kMaxPictureBytes);
   }
   bytes.resize(std::size_t(file.num_bytes()));
   file.read(0, bytes);

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/formats/csv.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
 #include "core/check.h"
 #include "core/printable.h"
 
 namespace tr::data {
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -68,6 +74,9 @@ class CsvReader {
     std::string value;
     for (; !at_border(); ++at_) {
       if (text_[at_] == '"') fail(line_, "a quote stands inside a field that is not quoted");
+      if (text_[at_] == '\r') {
+        fail(line_, "a carriage return stands alone, expected lines that end with LF or CR LF");
+      }
       value += checked(text_[at_]);
     }
     return value;
@@ -84,6 +93,31 @@ class CsvReader {
   std::int64_t line_ = 1;
 };
 
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return text;
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// True for the heading of a list. @throws DataError  for one of other columns: as a sample it
+/// would make a class of its own.
+bool is_heading(const std::vector<std::string>& fields, const std::string& who, std::int64_t line) {
+  if (fields.size() < 2) return false;
+  const std::string first = lower(fields[0]), second = lower(fields[1]);
+  if (first == "path" && second == "label") return true;
+  const auto labels = {"label"sv, "labels"sv, "class"sv, "target"sv};
+  const auto files = {"path"sv, "file"sv, "filename"sv, "file_name"sv, "image"sv, "id"sv};
+  if ((is_one_of(first, files) && is_one_of(second, labels)) ||
+      (is_one_of(first, labels) && is_one_of(second, files))) {
+    throw_as<DataError>("{}: line {}: the heading is \"{},{}\", expected path,label or none", who,
+                        line, printable(fields[0]), printable(fields[1]));
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& who) {
@@ -94,9 +128,9 @@ std::vector<CsvRow> parse_csv(std::string_view text, const std::string& who) {
     const std::int64_t line = reader.line();
     std::vector<std::string> fields = reader.row();
     if (fields.empty()) continue;
-    const bool header = first && fields.size() >= 2 && fields[0] == "path" && fields[1] == "label";
+    const bool heading = first && is_heading(fields, who, line);
     first = false;
-    if (header) continue;
+    if (heading) continue;
     if (fields.size() < 2) {
       throw_as<DataError>("{}: line {}: \"{}\" has no comma, expected path,label", who, line,
                           printable(fields[0]));

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "core/atomic_file.h"
 #include "core/check.h"
@@ -69,6 +71,15 @@ void check_labels(const CsvSplits& splits, std::vector<std::string>& notes) {
     (class_number(row.label) ? number : name) = &row;
   }
   if (number == nullptr || name == nullptr) return;
+  const auto is_name = [](const CsvRow& row) { return !class_number(row.label); };
+  if (name == &splits.train.front() &&
+      std::none_of(splits.train.begin() + 1, splits.train.end(), is_name)) {
+    throw_as<DataError>(
+        "{}: line {}: \"{}\" is the only label that is no number; if the line is a heading, "
+        "expected "
+        "path,label, if it is a class, classes.txt with all of them",
+        splits.train_path, name->line, printable(name->label));
+  }
   notes.push_back(fmt::format(
       "{}: labels are whole numbers (line {}: {}) and names (line {}: {}); all are taken as names, "
       "and classes are numbered in the order of their bytes",
@@ -136,12 +147,23 @@ PictureLists list_csv(const std::string& path, const SplitOptions& options) {
 
 void write_csv_set(const PictureLists& lists, const std::string& target) {
   make_folder(target);
+  const std::string train_path = child(target, "train.csv"), val_path = child(target, "val.csv"),
+                    classes_path = child(target, "classes.txt");
+  // A list of another set beside ours would become a part of it.
+  for (const auto& [path, is_ours] :
+       {std::pair(&val_path, lists.val.has_value()), {&classes_path, !lists.classes.empty()}}) {
+    if (is_ours || !is_there(*path)) continue;
+    throw_as<DataError>("{}: is there and would count as a part of these lists, which have no {}",
+                        printable(*path), path == &val_path ? "validation set" : "class names");
+  }
   const auto text_of = [&](const PictureList& list) {
     // Relative to where the lists lie, so that both may move together.
-    const fs::path root = fs::relative(fs::absolute(list.root), fs::absolute(target));
+    std::error_code error;
+    const fs::path root = fs::relative(list.root, target, error);
+    if (error) throw_as<DataError>("{}: {}", printable(list.root), error.message());
     std::string text = "path,label\n";
     for (std::int64_t id = 0; id < list.size(); ++id) {
-      const std::string path = (root / std::string(list.paths[id])).lexically_normal().string();
+      const std::string path((root == "." ? fs::path() : root) / std::string(list.paths[id]));
       text += csv_field(path) + "," + std::to_string(list.labels[std::size_t(id)]) + "\n";
     }
     return text;
@@ -150,13 +172,13 @@ void write_csv_set(const PictureLists& lists, const std::string& target) {
   for (const std::string& name : lists.classes) {
     if (name.find_first_of("\r\n") != std::string::npos) {
       throw_as<DataError>("{}: the class \"{}\" has a line break in its name",
-                          child(target, "classes.txt"), printable(name));
+                          printable(classes_path), printable(name));
     }
     names += name + "\n";
   }
-  write_file_atomically(child(target, "train.csv"), text_of(lists.train));
-  if (lists.val) write_file_atomically(child(target, "val.csv"), text_of(*lists.val));
-  if (!names.empty()) write_file_atomically(child(target, "classes.txt"), names);
+  write_file_atomically(train_path, text_of(lists.train));
+  if (lists.val) write_file_atomically(val_path, text_of(*lists.val));
+  if (!names.empty()) write_file_atomically(classes_path, names);
 }
 
 }  // namespace tr::data

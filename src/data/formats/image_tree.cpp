@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNamed = 10;  // of the things that a note counts
+constexpr int kMostWays = 10000;    // through links to one folder
 constexpr std::array<std::string_view, 5> kRead{".jpg", ".jpeg", ".jpe", ".jfif", ".png"};
 constexpr std::array<std::string_view, 9> kNotRead{".bmp", ".gif",  ".webp", ".tif", ".tiff",
                                                    ".ppm", ".heic", ".avif", ".jp2"};
@@ -115,6 +116,10 @@ class Scanner {
     if (::stat(dir.c_str(), &info) != 0) return true;  // entries_of() tells what is wrong
     const Identity identity{info.st_dev, info.st_ino};
     if (std::find(above_.begin(), above_.end(), identity) != above_.end()) return false;
+    if (++ways_[identity] > kMostWays) {  // links from level to level double them each time
+      throw_as<DataError>("{}: links lead to this folder in more than {} ways", printable(dir),
+                          kMostWays);
+    }
     above_.push_back(identity);
     return true;
   }
@@ -191,6 +196,7 @@ class Scanner {
   std::string root_;
   ImageTree tree_;
   std::vector<Identity> above_;
+  std::map<Identity, int> ways_;
   Tally empty_, outside_, not_read_, special_, loops_, twins_;
 };
 

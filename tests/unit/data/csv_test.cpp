@@ -29,7 +29,9 @@ TEST(CsvTest, RowsAreReadAsRfc4180WritesThem) {
   EXPECT_EQ(cells("\"a,b\"\"c\nd.png\",\"0\"\ne,1"), (Cells{"1|a,b\"c\nd.png|0", "3|e|1"}));
   EXPECT_EQ(cells("a,0\npath,label\n"), (Cells{"1|a|0", "2|path|label"}));
   EXPECT_EQ(cells(" a ,0"), (Cells{"1| a |0"}));
-  EXPECT_EQ(cells("a\rb,0"), (Cells{"1|a\rb|0"}));
+  EXPECT_EQ(cells("\"a\rb\",0"), (Cells{"1|a\rb|0"}));
+  EXPECT_EQ(cells("Path,LABEL\na,0"), (Cells{"2|a|0"}));
+  EXPECT_EQ(cells("a.png,target"), (Cells{"1|a.png|target"}));
 }
 
 TEST(CsvTest, FaultsNameTheLine) {
@@ -45,6 +47,12 @@ TEST(CsvTest, FaultsNameTheLine) {
   EXPECT_TRUE(fails("\"a\"b,0", "line 1: text follows the closing quote"));
   EXPECT_TRUE(fails("a\"b,0", "a quote stands inside a field"));
   EXPECT_TRUE(fails(std::string_view("a\0b,0", 5), "there is a NUL byte"));
+  EXPECT_TRUE(fails("a,0\rb,1\r", "line 1: a carriage return stands alone"));
+  for (const char* heading : {"label,path", "filename,label", "Image,Class", "id,target"}) {
+    EXPECT_TRUE(
+        fails(std::string(heading) + "\na,0\n",
+              "line 1: the heading is \"" + std::string(heading) + "\", expected path,label"));
+  }
 }
 
 TEST(CsvTest, WrittenFieldsAreReadBack) {

@@ -92,6 +92,21 @@ TEST(FolderTest, OddThingsAreNoted) {
       << notes;
 }
 
+// Two links a level to the next one: 2^26 ways to the last.
+TEST(FolderTest, LinksThatMultiplyAreRefused) {
+  const TempFolder folder;
+  touch(folder, {"d26/1.png"});
+  for (int level = 0; level < 26; ++level) {
+    const std::string dir = folder.path("d" + std::to_string(level));
+    std::filesystem::create_directories(dir);
+    for (const char* name : {"/x", "/y"}) {
+      std::filesystem::create_directory_symlink("../d" + std::to_string(level + 1), dir + name);
+    }
+  }
+  EXPECT_TRUE(throws<DataError>([&] { list_folder(folder.path(), {}); },
+                                ": links lead to this folder in more than 10000 ways"));
+}
+
 TEST(FolderTest, NamesThatAreNoUtf8AreBytes) {
   const TempFolder folder;
   const std::string odd = "a/caf\xe9.png";  // Latin-1
@@ -403,6 +418,9 @@ TEST(CsvSetTest, NumbersThatAreNoClassesAreRefusedAndNumbersAmongNamesNoted) {
   EXPECT_NE(mixed.notes[0].find("whole numbers (line 2: 2) and names (line 3: cat)"),
             std::string::npos)
       << mixed.notes[0];
+  folder.write("train.csv", "picture,kind\na.png,10\nb.png,2\n");
+  EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); },
+                                "line 1: \"kind\" is the only label that is no number"));
   folder.write("classes.txt", "-1\n0\n");  // who lists them means them
   folder.write("train.csv", "a.png,0\nb.png,-1\n");
   EXPECT_EQ(samples(list_csv(folder.path(), {}).train), (Strings{"1 a.png", "0 b.png"}));

@@ -130,6 +130,34 @@ TEST(WriteCsvTest, ListsAreTheSameSetAndTheSameBytes) {
                                   "mnist: is no set of picture files"));
 }
 
+TEST(WriteCsvTest, ListsOfAnotherSetAreNotMixedWithIts) {
+  const TempFolder folder;
+  make_tree(folder);
+  PictureLists lists = list_pictures("folder", folder.path(), {.val_fraction = 0.5});
+  write_csv_set(lists, folder.path("lists"));
+  const std::string before = read_text(folder.path("lists/train.csv"));
+  lists.val.reset();
+  EXPECT_TRUE(throws<DataError>([&] { write_csv_set(lists, folder.path("lists")); },
+                                "lists/val.csv: is there and would count as a part"));
+  fs::remove(folder.path("lists/val.csv"));
+  lists.classes.clear();
+  EXPECT_TRUE(throws<DataError>([&] { write_csv_set(lists, folder.path("lists")); },
+                                "lists/classes.txt: is there"));
+  EXPECT_EQ(read_text(folder.path("lists/train.csv")), before);
+}
+
+// "link/.." is the folder above what the link leads to, not the one that holds the link.
+TEST(WriteCsvTest, PathsThroughLinksStayWhatTheyAre) {
+  const TempFolder folder;
+  fs::create_directories(folder.path("far/deep"));
+  fs::create_directories(folder.path("far/pictures"));
+  fs::create_directory_symlink(folder.path("far/deep"), folder.path("link"));
+  fs::copy_file(picture("one_pixel.png"), folder.path("far/pictures/1.png"));
+  std::ofstream(folder.path("train.csv")) << "link/../pictures/1.png,0\n";
+  write_csv_set(list_pictures("csv", folder.path(), {}), folder.path("lists"));
+  EXPECT_TRUE(check_dataset("csv", folder.path("lists")).empty());
+}
+
 TEST(RealPhotosTest, AreSound) {
   const std::string dir = test::real_data_folder("imagenet-sample");
   if (dir.empty()) GTEST_SKIP() << "needs the real data set imagenet-sample in build/data";
