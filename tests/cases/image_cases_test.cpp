@@ -4,9 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
+#include "data/check.h"
+#include "data/picture_stage.h"
 #include "renaissance/core/error.h"
+#include "renaissance/data/datasets.h"
+#include "support/log_capture.h"
 #include "support/picture.h"
+#include "support/temp_folder.h"
 #include "support/throws.h"
 
 namespace tr {
@@ -184,6 +190,53 @@ TEST(PngCasesTest, UnusualSizes) {
   for (int x = 0; x < 1000; ++x) ASSERT_EQ(wide.pixel(9, x), Rgb(3, x % 256));
 }
 
+/// A picture as the last pass gets it, and what of it was wanted.
+struct Way {
+  Picture picture;
+  std::optional<data::SourceCrop> crop;
+};
+Way way_of(const std::string& name, std::vector<Transform> steps) {
+  const std::string path = case_path(name);
+  const data::PixelChain chain({.transforms = std::move(steps)}, {0, 0, 3}, DType::FP32);
+  const DrawAddress address = pixel::augment_address(1, 0, 0, 0);
+  const std::vector<std::byte> bytes = read_bytes(path);
+  const data::ImageInfo info = data::probe_image({bytes, path});
+  data::PictureStage stage({});
+  const data::ImageRef image = stage.run_pixels(chain, bytes, path, address);
+  const data::Pixels pixels{const_cast<std::uint8_t*>(image.pixels), image.shape.height,
+                            image.shape.width, image.shape.channels, image.stride};
+  return {Picture(pixels), chain.first_crop(address, info.height, info.width)};
+}
+void expect_constant(const Picture& picture, int side, const Rgb& want) {
+  expect_rows(picture, std::vector(std::size_t(side), std::vector<Rgb>(std::size_t(side), want)));
+}
+
+TEST(SizeCasesTest, OnePixelIsConstantAtAnySize) {
+  for (const auto& resize : {Resize(31), Resize(64, ResizeMode::SQUARE),
+                             Resize(9, ResizeMode::STRETCH, Interpolation::BICUBIC),
+                             Resize(17, ResizeMode::SHORT_SIDE, Interpolation::BILINEAR, false)}) {
+    expect_constant(way_of("one_pixel.png", {resize, CenterCrop(9)}).picture, 9, {11, 22, 33});
+  }
+  expect_constant(way_of("one_pixel.png", {RandomResizedCrop(14)}).picture, 14, {11, 22, 33});
+}
+
+TEST(SizeCasesTest, ThinAndWidePicturesFallBackToTheirCentre) {
+  for (const Transform& step :
+       {Transform(RandomResizedCrop(8)), Transform(FastRandomResizedCrop(8))}) {
+    const Way thin = way_of("thin_1x1000.png", {step});
+    EXPECT_EQ(*thin.crop, (data::SourceCrop{499, 0, 1, 1, 8, 8, 1000, 1}));
+    expect_constant(thin.picture, 8, {77, 77, 77});
+    const Way wide = way_of("wide_1000x10.png", {step});
+    EXPECT_EQ(*wide.crop, (data::SourceCrop{0, 493, 10, 13, 8, 8, 10, 1000}));
+  }
+}
+
+TEST(SizeCasesTest, AResizeThatGivesAGiantIsRefusedByName) {
+  const auto call = [] { way_of("thin_1x1000.png", {Resize(256), CenterCrop(224)}); };
+  EXPECT_TRUE(throws<DataError>(call, "an image of 1000x1 would become 256000x256"));
+  EXPECT_TRUE(throws<DataError>(call, "thin_1x1000.png"));
+}
+
 TEST(ContentCasesTest, FormatIsToldByContent) {
   for (const auto& [name, tolerance] : {std::pair{"png_inside.JPEG", 0}, {"jpeg_inside.png", 2}}) {
     SCOPED_TRACE(name);
@@ -221,6 +274,35 @@ INSTANTIATE_TEST_SUITE_P(
         BadPicture{"huge_dims.jpg", "the header says 65500x65500 pixels"},
         BadPicture{"huge_dims.png", "the header says 100000x100000 pixels"},
         BadPicture{"precision12.jpg", "Unsupported JPEG data precision 12"}));
+
+// As one class of a set: what cannot be read is a fault with the file's name, all else a sample.
+TEST(AllCasesTest, EveryFileIsASampleOrAFaultWithItsName) {
+  namespace fs = std::filesystem;
+  const test::LogCapture log;
+  const test::TempFolder folder;
+  fs::create_directories(folder.path("a"));
+  std::int64_t files = 0;
+  for (const auto& entry : fs::directory_iterator(TR_CASES_FOLDER "/img")) {
+    if (entry.path().extension() == ".py") continue;
+    fs::copy_file(entry.path(), fs::path(folder.path("a")) / entry.path().filename());
+    ++files;
+  }
+  const DatasetPair pair = open_dataset("folder", folder.path());
+  EXPECT_EQ(pair.train->num_samples(), files);
+  const data::SplitReport report = data::report_split(*pair.train);
+  const char* const kBad[] = {"bmp_inside.jpg",     "gzip_inside.JPEG",     "html_page.jpg",
+                              "huge_dims.jpg",      "huge_dims.png",        "precision12.jpg",
+                              "truncated_half.jpg", "truncated_header.jpg", "zero_bytes.jpg"};
+  ASSERT_EQ(report.faults.size(), std::size(kBad));
+  for (std::size_t i = 0; i < std::size(kBad); ++i)
+    EXPECT_EQ(report.faults[i].find(folder.path("a") + "/" + kBad[i] + ": "), 0u)
+        << report.faults[i];
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_EQ(report.warnings[0], folder.path("a/no_eoi.jpg") + ": the end marker is missing");
+  std::int64_t decoded = 0;
+  for (const auto& [format, count] : report.formats) decoded += count;
+  EXPECT_EQ(decoded, files - std::int64_t(std::size(kBad)));
+}
 
 }  // namespace
 }  // namespace tr

@@ -2,6 +2,7 @@
 // Whole trainings over data that go bad on the way: files that vanish, a disk that fails or does
 // not answer, a signal in the middle of an epoch.
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -111,6 +112,40 @@ TEST(BadData, AFileThatVanishesIsSkippedReplacedOrFails) {
   }
 }
 
+/// Reads with the rights of a user to whom files may be closed. Rights to files are a thread's own,
+/// and each read has a thread of the reader's.
+void read_as_nobody(const std::string& path, std::vector<std::byte>& bytes) {
+  ::setfsuid(65534);  // changes nothing for who is not root
+  data::read_whole_file(path, bytes);
+}
+
+TEST(BadData, AFileWithoutReadingRightsIsSkippedReplacedOrFails) {
+  namespace fs = std::filesystem;
+  for (const auto policy :
+       {BadSamplePolicy::FAIL, BadSamplePolicy::SKIP, BadSamplePolicy::REPLACE}) {
+    const LogCapture log;
+    const test::TempFolder folder;
+    fs::permissions(folder.path(), fs::perms(0755));
+    const std::int64_t before = num_threads();
+    {
+      const auto set = std::make_shared<Files>(folder.path(), 90,
+                                               data::FileReaderOptions{.read = read_as_nobody});
+      fs::permissions(set->path(17), fs::perms::none);
+      DeepLearningTask task = task_over(set, policy);
+      task.compile(CompileInfo::NONE);
+      if (policy == BadSamplePolicy::FAIL) {
+        EXPECT_TRUE(throws<DataError>([&] { task.run(); },
+                                      set->path(17) + ": cannot be opened: Permission denied"));
+      } else {
+        EXPECT_EQ(task.run().history.back().bad_samples, 1);
+        EXPECT_EQ(log.count(set->path(17) + ": cannot be opened: Permission denied"), 1)
+            << log.text();
+      }
+    }
+    EXPECT_TRUE(threads_are_back_to(before));
+  }
+}
+
 TEST(BadData, BytesDoNotDependOnWorkersWhateverThePolicy) {
   for (const auto policy : {BadSamplePolicy::SKIP, BadSamplePolicy::REPLACE}) {
     std::vector<std::string> hashes;
@@ -137,10 +172,14 @@ TEST(BadData, ADiskThatFailsPassesTheLimit) {
         if (broken) throw DataError(path + ": cannot be read: Input/output error");
         data::read_whole_file(path, bytes);
       }});
-  DeepLearningTask task = task_over(set, BadSamplePolicy::REPLACE, 5);
-  task.compile(CompileInfo::NONE);
-  broken = true;
-  EXPECT_TRUE(throws<DataError>([&] { task.run(); }, "bad_sample_limit is 5"));
+  const std::int64_t before = num_threads();
+  {
+    DeepLearningTask task = task_over(set, BadSamplePolicy::REPLACE, 5);
+    task.compile(CompileInfo::NONE);
+    broken = true;
+    EXPECT_TRUE(throws<DataError>([&] { task.run(); }, "bad_sample_limit is 5"));
+  }
+  EXPECT_TRUE(threads_are_back_to(before + 8));  // those of the set's reader
 }
 
 TEST(BadData, ADiskThatDoesNotAnswerIsGivenUpAtTheTimeOut) {
