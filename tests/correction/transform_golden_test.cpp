@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every transform against what torchvision makes of the same image with the same parameters
 // (generate/transforms.py). Tolerances in levels of 255, each with its reason.
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "core/pixel/blur.h"
+#include "core/pixel/scale.h"
 #include "data/transforms/affine_warp.h"
 #include "data/transforms/augment_ops.h"
 #include "data/transforms/batch_mix.h"
+#include "data/transforms/chain.h"
 #include "data/transforms/color_pass.h"
 #include "data/transforms/level_pass.h"
 #include "data/transforms/resampler.h"
@@ -191,6 +194,80 @@ TEST(TransformGolden, BlurAgrees) {
     const Difference found = difference(run_step(*step, one.image, {}), one.result);
     EXPECT_LE(found.largest, 1) << one.name << " sigma " << sigma;
     EXPECT_LE(found.share, 0.02) << one.name << " sigma " << sigma;
+  }
+}
+
+/// Draws of step 0 of a chain, as generate/transforms.py has them.
+pixel::StepDraws draws_of(std::uint64_t sample) {
+  return {{11, DrawPurpose::AUGMENT, 3, sample}, 0};
+}
+
+Transform drawn_transform(const std::vector<double>& params) {
+  const int size = int(params[2]);
+  switch (int(params[0])) {
+    case 0: return RandomCrop(size);
+    case 1: return RandomResizedCrop(size);
+    case 2: return FastRandomResizedCrop(size);
+    case 3: return RandomRotation(float(params[2]));
+    case 4: return RandomScale(0.6f, 1.6f);
+    default: return RandomResizedCrop(size, Range{1, 1}, Range{1, 1});
+  }
+}
+
+/// What the step says it draws, from the numbers that torchvision was given.
+std::string drawn_text(const std::vector<double>& p) {
+  const auto number = [&](std::size_t i) { return std::to_string(int(p[i])); };
+  switch (int(p[0])) {
+    case 0: return "top " + number(3) + ", left " + number(4);
+    case 1:
+    case 2: return "top " + number(3) + ", left " + number(4) + ", " + number(5) + "x" + number(6);
+    default: return "";
+  }
+}
+
+// Whole steps, draws and all: torchvision gets what is drawn here. Places are blended as those of
+// AffineAgrees; all else is equal.
+TEST(TransformGolden, StepsThatDrawAgree) {
+  for (const Case& one : cases_in("transform_drawn")) {
+    const int kind = int(one.params[0]);
+    const Transform transform = drawn_transform(one.params);
+    const pixel::StepDraws draws = draws_of(std::uint64_t(one.params[1]));
+    const auto step = data::make_step(transform);
+    const std::string text = drawn_text(one.params);
+    if (!text.empty()) {
+      EXPECT_EQ(step->describe(draws, one.image.shape), text) << one.name;
+    } else if (kind == 3) {
+      EXPECT_FLOAT_EQ(pixel::uniform_between(draws.block(0).v[0], -70, 70), float(one.params[3]));
+    } else if (kind == 4) {
+      const auto size = pixel::draw_scaled_size(draws, 18, 23, 0.6f, 1.6f);
+      EXPECT_EQ(size.height, int(one.params[2])) << one.name;
+      EXPECT_EQ(size.width, int(one.params[3])) << one.name;
+    }
+    const Difference found = difference(run_step(*step, one.image, draws), one.result);
+    EXPECT_LE(found.largest, kind == 3 || kind == 4 ? kTorchvisionLevels : 0)
+        << one.name << ' ' << to_string(transform) << ": " << text;
+  }
+}
+
+TEST(TransformGolden, NormalisationAndErasingAreEqual) {
+  const SafetensorsFile file = golden("transform_erased");
+  const TransformChain chain{.transforms = {RandomErasing(1.0f)},
+                             .normalization = NormMode::IMAGENET};
+  const data::PixelChain steps(chain, {18, 23, 3}, DType::FP32);
+  for (std::uint64_t sample = 0; sample < 4; ++sample) {
+    const std::string name = std::to_string(sample);
+    const DrawAddress address{11, DrawPurpose::AUGMENT, 3, sample};
+    const auto* rect = static_cast<const std::int32_t*>(file.at(name + ".rect").raw());
+    const pixel::EraseRect erased = steps.erased(address);
+    EXPECT_EQ((std::array{erased.top, erased.left, erased.height, erased.width}),
+              (std::array{rect[0], rect[1], rect[2], rect[3]}));
+    Image image = image_of(file.at(name + ".image"));
+    image.pixels.resize(steps.input_buffer_bytes());
+    const Tensor& want = file.at(name + ".result");
+    Tensor got(want.shape(), DType::FP32);
+    std::vector<std::byte> scratch(steps.scratch_bytes());
+    steps.run(image.pixels.data(), got.raw(), address, scratch.data());
+    EXPECT_EQ(std::memcmp(got.raw(), want.raw(), want.num_bytes()), 0) << name;
   }
 }
 

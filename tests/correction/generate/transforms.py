@@ -9,6 +9,7 @@ import torch
 import torchvision
 import torchvision.transforms.v2.functional as F
 from torchvision.transforms import autoaugment
+from torchvision.transforms import functional
 from torchvision.transforms import v2
 from torchvision.transforms.functional import InterpolationMode
 
@@ -193,6 +194,54 @@ def mixing(writer, generator):
     writer.save("transform_mixing", tensors, torchvision=torchvision.__version__)
 
 
+# What the library draws for samples 0, 1, ... of an image of 18 x 23 at (seed 11, epoch 3), step 0; the test holds
+# them against its draws. Crops: top, left of RandomCrop 11, 20, 30. Regions and rectangles: top, left, height, width.
+CROPS = [[(1, 7), (2, 1), (4, 0)], [(-1, 2), (-1, 0), (-1, 0)], [(-6, -3), (-6, -3), (-6, -3)]]
+REGIONS = [(1, 9, 10, 11), (4, 0, 14, 11), (0, 1, 18, 14), (5, 3, 11, 9)]
+FAST_REGIONS = [(1, 11, 7, 8), (7, 0, 10, 8), (3, 2, 13, 10), (8, 4, 8, 6)]
+ANGLES = [-39.45784, -23.4349747, 6.29137421, -46.680397]
+SCALED = [(22, 19), (12, 21), (12, 26), (13, 18)]
+ERASED = [(1, 10, 7, 6), (5, 7, 8, 4), (0, 1, 10, 5), (1, 0, 14, 9)]
+
+
+def drawn(writer, generator):
+    """params (F32): kind, sample, numbers of the kind, then what is drawn. 0 RandomCrop size; 1 RandomResizedCrop and
+    2 FastRandomResizedCrop size; 3 RandomRotation limit; 4 RandomScale; 5 RandomResizedCrop size that finds no region."""
+    cases = Cases()
+
+    def add(params, make, noise=40):
+        for channels in (3, 1):
+            image = picture(generator, 18, 23, channels, noise=noise)
+            cases.add(image, params, make(image), torch.float32)
+
+    for size, places in zip((11, 20, 30), CROPS):
+        for sample, (top, left) in enumerate(places):
+            add([0, sample, size, top, left], lambda image: F.crop(image, top, left, size, size))
+    for kind, regions in ((1, REGIONS), (2, FAST_REGIONS)):
+        for sample, region in enumerate(regions):
+            add([kind, sample, 9, *region], lambda image: F.resized_crop(image, *region, [9, 9], antialias=kind == 1))
+    for sample, angle in enumerate(ANGLES):
+        add([3, sample, 70, angle], lambda image: F.rotate(image, angle, InterpolationMode.BILINEAR), noise=6)
+    for sample, (height, width) in enumerate(SCALED):
+        def scaled(image):  # a surplus of 3, 7, ... is cut by F.center_crop a pixel farther to the right or below
+            resized = F.resize(image, [height, width], antialias=False)
+            padded = F.center_crop(resized, [max(height, 18), max(width, 23)])
+            return F.crop(padded, max(height - 18, 0) // 2, max(width - 23, 0) // 2, 18, 23)
+        add([4, sample, height, width], scaled)
+    add([5, 0, 9], v2.RandomResizedCrop(9, scale=(1, 1), ratio=(1, 1), antialias=True))
+    cases.save(writer, "transform_drawn")
+
+    tensors, mean, std = {}, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    for sample, (top, left, height, width) in enumerate(ERASED):
+        image = picture(generator, 18, 23, 3)
+        floats = functional.normalize(functional.to_tensor(image.permute(1, 2, 0).numpy()), mean, std)
+        result = functional.erase(floats, top, left, height, width, torch.tensor(0.0))
+        tensors[f"{sample}.image"] = image.permute(1, 2, 0)
+        tensors[f"{sample}.rect"] = torch.tensor([top, left, height, width], dtype=torch.int32)
+        tensors[f"{sample}.result"] = result.permute(1, 2, 0)
+    writer.save("transform_erased", tensors, torchvision=torchvision.__version__)
+
+
 def write(writer, generator):
-    for part in (resize, crops, colors, affine, blur, augment, mixing):
+    for part in (resize, crops, colors, affine, blur, augment, mixing, drawn):
         part(writer, generator)
