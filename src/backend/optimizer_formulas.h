@@ -34,8 +34,7 @@ struct ExactMath {
 
 /// Rates of one segment in the running step.
 struct Rates {
-  float lr = 0;
-  float decay = 0;
+  float lr, decay;
 };
 
 struct NoShared {};

@@ -176,6 +176,111 @@ TEST_F(CudaSameBytes, TheStepsTail) {
   }
 }
 
+struct Call {
+  std::string op;
+  std::vector<Tensor> inputs;
+  Attrs attrs;
+};
+
+// Grids of no block and sums of no terms: what a launch by the number of elements stumbles over.
+TEST_F(CudaSameBytes, TensorsWithoutElements) {
+  using Ints = std::vector<std::int64_t>;
+  const Tensor none = Tensor::zeros({0, 5}), narrow = Tensor::zeros({3, 0});
+  const Tensor row = Tensor::uniform({1, 5}, -1, 1, 1), x = Tensor::uniform({4, 5}, -1, 1, 2);
+  const Tensor no_ids = Tensor::zeros({0}, DType::INT32);
+  const std::vector<Call> calls = {
+      {"relu", {none}, {}},
+      {"sin", {none}, {}},
+      {"add", {none, row}, {}},
+      {"pow", {none, row}, {}},
+      {"maximum", {none, none}, {}},
+      {"less", {none, row}, {}},
+      {"where", {none.to(DType::BOOL), none, row}, {}},
+      {"masked_fill", {none, none.to(DType::BOOL)}, {{"value", 2.0}}},
+      {"reduce_to", {none, row}, {}},
+      {"mul_reduce", {none, none, row}, {}},
+      {"sum", {narrow}, {{"axes", Ints{1}}}},
+      {"prod", {narrow}, {{"axes", Ints{1}}}},
+      {"sum", {none}, {{"axes", Ints{1}}}},
+      {"permute", {none}, {{"axes", Ints{1, 0}}}},
+      {"slice",
+       {x},
+       {{"axes", Ints{1}}, {"starts", Ints{3}}, {"ends", Ints{2}}, {"steps", Ints{1}}}},
+      {"concat", {Tensor::uniform({3, 2}, -1, 1, 3), narrow}, {{"axis", std::int64_t{1}}}},
+      {"concat", {none, none}, {{"axis", std::int64_t{1}}}},
+      {"gather", {x, Tensor::zeros({4, 0}, DType::INT32)}, {{"axis", std::int64_t{1}}}},
+      {"embedding", {no_ids, x}, {}},
+      {"matmul", {narrow, none}, {}},
+      {"matmul", {none, Tensor::zeros({5, 3})}, {}},
+      {"matmul", {Tensor::zeros({0, 2, 3}), Tensor::zeros({0, 3, 4})}, {}},
+      {"softmax", {none}, {{"axis", std::int64_t{1}}}},
+      {"log_softmax_axis", {none}, {{"axis", std::int64_t{1}}}},
+      {"layer_norm", {none, Tensor::full({5}, 1), Tensor::zeros({5})}, {}},
+      {"rms_norm", {none, Tensor::full({5}, 1)}, {}}};
+  for (const Call& call : calls) {
+    SCOPED_TRACE(call.op);
+    expect_same(call.op, call.inputs, call.attrs);
+    const Tensor y = run_op(call.op, call.inputs, call.attrs).front();
+    if (!is_floating(y.dtype()) || call.op.ends_with("reduce") || call.op == "reduce_to") continue;
+    const std::vector<Tensor> dout = {Tensor::full(y.shape(), 1)};
+    const auto gradients = [&](TaskDevice device) {
+      std::vector<Tensor> douts(run_op(call.op, call.inputs, call.attrs).size());
+      douts[0] = dout[0];
+      return grad_op(call.op, call.inputs, call.attrs, douts, device);
+    };
+    const std::vector<Tensor> want = gradients({}), got = gradients(kGpu);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      if (want[i].empty()) continue;
+      EXPECT_TRUE(same_bytes(got[i], want[i], "gradient"));
+    }
+  }
+}
+
+// What is not a number, and numbers outside of a table, come out as on the CPU.
+TEST_F(CudaSameBytes, NotANumberStaysWhereTheCpuHasIt) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> odd = {kNan, kInf, -kInf, 0.0f, -0.0f, 1.5f, -2.5f, kNan};
+  const Tensor a = Tensor::from({2, 4}, odd), b = Tensor::full({2, 4}, 0.5);
+  const std::vector<std::int64_t> last = {1};
+  const std::vector<Call> calls = {{"relu", {a}, {}},
+                                   {"gelu", {a}, {}},
+                                   {"sign", {a}, {}},
+                                   {"round", {a}, {}},
+                                   {"clamp", {a}, {{"min", -1.0}, {"max", 1.0}}},
+                                   {"minimum", {a, b}, {}},
+                                   {"minimum", {b, a}, {}},
+                                   {"maximum", {a, b}, {}},
+                                   {"maximum", {b, a}, {}},
+                                   {"equal", {a, a}, {}},
+                                   {"less", {a, b}, {}},
+                                   {"logical_and", {a, b}, {}},
+                                   {"amax", {a}, {{"axes", last}}},
+                                   {"amin", {a}, {{"axes", last}}},
+                                   {"sum", {a}, {{"axes", last}}},
+                                   {"softmax", {a}, {{"axis", std::int64_t{1}}}},
+                                   {"softmax", {a}, {{"axis", std::int64_t{0}}}},
+                                   {"tril", {a}, {}},
+                                   {"scale", {a}, {{"factor", 2.0}}}};
+  for (const Call& call : calls) {
+    for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+      SCOPED_TRACE(call.op + " " + std::string(name_of(dtype)));
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : call.inputs) inputs.push_back(input.to(dtype));
+      const Tensor want = run_op(call.op, inputs, call.attrs).front(),
+                   got = run_op(call.op, inputs, call.attrs, kGpu).front();
+      EXPECT_TRUE(is_close(got, want, tolerance(dtype, 4)));
+    }
+  }
+  const Tensor ids = Tensor::from({4}, std::vector<std::int32_t>{-1, 4, 2, 2});
+  const Tensor table = Tensor::uniform({4, 3}, -1, 1, 1);
+  EXPECT_TRUE(is_close(run_op("embedding", {ids, table}, {}, kGpu).front(),
+                       run_op("embedding", {ids, table}).front(), tolerance(DType::FP32)));
+  const std::vector<Tensor> dout = {Tensor::uniform({4, 3}, -1, 1, 2)};
+  EXPECT_TRUE(same_bytes(grad_op("embedding", {ids, table}, {}, dout, kGpu)[1],
+                         grad_op("embedding", {ids, table}, {}, dout)[1]));
+}
+
 // det::exp and a fixed order of sums: a gradient made from given log-probabilities is exact.
 TEST_F(CudaSameBytes, GradientsOfClassScores) {
   for (const Shape& shape : {Shape{1, 1}, Shape{200, 10}, Shape{33, 131}, Shape{1999, 17}}) {
@@ -235,6 +340,24 @@ TEST_F(CudaLossTest, AScoreThatIsNotFiniteGivesWhatTheCpuGives) {
                              tolerance(DType::FP32, classes, 4)))
             << score << " in class " << place << " of " << classes;
       }
+    }
+  }
+}
+
+// One block with a thread a row: as many threads as a block may have.
+TEST_F(CudaLossTest, AThousandRowsOfFewClassesAreOneBlock) {
+  for (const Shape& shape : {Shape{993, 16}, Shape{1024, 1}, Shape{1024, 16}, Shape{1025, 16}}) {
+    const Tensor x = Tensor::uniform(shape, -3, 3, 1), soft = Tensor::uniform(shape, 0, 1, 2);
+    const Tensor one = Tensor::full({}, 1), dlogp = Tensor::uniform(shape, -1, 1, 3);
+    for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+      SCOPED_TRACE(shape.str() + " " + std::string(name_of(dtype)));
+      const std::vector<Tensor> scores = {x.to(dtype), soft}, douts = {one, Tensor()};
+      EXPECT_TRUE(is_close(grad_op("softmax_cross_entropy", scores, {}, douts, kGpu)[0],
+                           grad_op("softmax_cross_entropy", scores, {}, douts)[0],
+                           tolerance(dtype, shape[1], 4)));
+      EXPECT_TRUE(is_close(grad_op("log_softmax", {x.to(dtype)}, {}, {dlogp}, kGpu)[0],
+                           grad_op("log_softmax", {x.to(dtype)}, {}, {dlogp})[0],
+                           tolerance(dtype, shape[1], 4)));
     }
   }
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/check.h"
+#include "backend/cuda/launch.h"
 
 namespace tr::cuda {
 namespace {
@@ -25,7 +25,8 @@ void remove(GraphCapture::Tail& from, const GraphCapture::Tail& what) {
 
 }  // namespace
 
-GraphCapture::GraphCapture(cudaStream_t stream) : stream_(stream) {
+GraphCapture::GraphCapture(cudaStream_t stream)
+    : stream_(stream), starts_early_(code_capability() >= 90) {
   TR_CUDA(cudaGraphCreate(&graph_, 0));
 }
 
@@ -36,7 +37,7 @@ GraphCapture::Tail GraphCapture::add(const Tail& after, const std::function<void
   Tail before = after;
   append(before, started);
   std::vector<cudaGraphEdgeData> edges(before.size());
-  for (std::size_t i = after.size(); i < edges.size(); ++i) {
+  for (std::size_t i = after.size(); starts_early_ && i < edges.size(); ++i) {
     edges[i].from_port = cudaGraphKernelNodePortProgrammatic;
     edges[i].type = cudaGraphDependencyTypeProgrammatic;
   }

@@ -38,6 +38,7 @@ class GraphCapture {
 
  private:
   cudaStream_t stream_;
+  bool starts_early_;  // kernels wait for predecessors that still run; else none begins before
   cudaGraph_t graph_ = nullptr;
 };
 

@@ -127,8 +127,8 @@ constexpr int kFinishAcross = 8, kFinishDown = 128;
 /// Adds sums 0 and `second` of the slices up, in double, and calls finish(channel, a, b) for each
 /// channel.
 template <typename Finish>
-__global__ void finish_sums_kernel(PartialSums sums, int second, std::int64_t channels,
-                                   Finish finish) {
+__global__ void __launch_bounds__(kFinishAcross* kFinishDown)
+    finish_sums_kernel(PartialSums sums, int second, std::int64_t channels, Finish finish) {
   __shared__ double shared[2][kFinishDown][kFinishAcross];
   const std::int64_t c = std::int64_t(blockIdx.x) * kFinishAcross + threadIdx.x;
   double a = 0, b = 0;

@@ -216,7 +216,7 @@ inline std::string refuse(const KernelQuery& query, std::size_t i) {
   if (query.attrs.flag("bias")) return "it adds no bias";
   const std::int64_t pixels = g.batch * g.out_height * g.out_width;
   if (pixels == 0 || pixels > INT32_MAX) return "the number of pixels is 0 or above 2^31";
-  return device_has_tensor_cores() ? "" : "the device's tensor cores are too old";
+  return refuse_old_code();
 }
 
 }  // namespace tr::cuda::first_conv

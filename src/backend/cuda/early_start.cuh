@@ -4,8 +4,8 @@
 // Programmatic dependent launch: a kernel whose KernelDef says `early_start` may begin while its
 // predecessors of the same step still run. It has to wait_for_predecessors() in every block before
 // it reads what they write or writes what they read; what no node of the step writes before it
-// (KernelArgs::settled_in) it may read earlier. On GPUs older than compute capability 9.0 both do
-// nothing, and such kernels begin when their predecessors have ended.
+// (KernelArgs::settled_in) it may read earlier. In code for GPUs older than compute capability 9.0
+// both do nothing, and GraphCapture lets such kernels begin when their predecessors have ended.
 
 namespace tr::cuda {
 

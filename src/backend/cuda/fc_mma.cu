@@ -69,9 +69,22 @@ class FcMma final : public PreparedKernel {
   Epilogue epilogue_;
 };
 
+template <bool kBackward>
+bool is_shallow(const KernelQuery& query) {
+  return sizes_of<kBackward>(query.in).k <= Shallow64x32::kDepth;
+}
+
+/// Of a block; FP16 and BF16 are of one width. Compute capability 8.6, 8.9 and 12.0 have 99 KiB.
+template <bool kBackward>
+std::int64_t shared_bytes(const KernelQuery& query) {
+  return is_shallow<kBackward>(query)
+             ? FcMma<__half, Shallow64x32, kBackward>::Product::kSharedBytes
+             : FcMma<__half, Shape64x32, kBackward>::Product::kSharedBytes;
+}
+
 template <typename T, bool kBackward>
 std::unique_ptr<PreparedKernel> prepare_typed(const KernelQuery& query) {
-  if (sizes_of<kBackward>(query.in).k <= Shallow64x32::kDepth) {
+  if (is_shallow<kBackward>(query)) {
     return std::make_unique<FcMma<T, Shallow64x32, kBackward>>(query);
   }
   return std::make_unique<FcMma<T, Shape64x32, kBackward>>(query);
@@ -85,7 +98,12 @@ std::unique_ptr<PreparedKernel> prepare(const KernelQuery& query, int) {
 
 template <bool kBackward>
 std::string refuse(const KernelQuery& query) {
-  if (!device_has_tensor_cores()) return "the GPU is older than compute capability 8.0";
+  if (const std::string reason = refuse_old_code(); !reason.empty()) return reason;
+  const std::int64_t needed = shared_bytes<kBackward>(query), most = most_shared_bytes();
+  if (needed > most) {
+    return "a block needs " + std::to_string(needed) + " bytes of shared memory, the GPU has " +
+           std::to_string(most);
+  }
   return refuse_shape<kBackward>(query);
 }
 

@@ -367,8 +367,8 @@ class ThinDweight final : public PreparedKernel {
     }
     if (parts == 1) return;
     const std::int64_t biases = has_bias ? outputs : 0;
-    launch(args, shape_for(weights + biases), add_parts_kernel, sums, result, parts, weights,
-           biases);
+    launch(args, shape_for(weights + biases, 256, INT32_MAX), add_parts_kernel, sums, result, parts,
+           weights, biases);
   }
 
  private:
@@ -425,9 +425,7 @@ std::string refuse(const KernelQuery& query) {
     return "there are " + std::to_string(sizes.outputs) + " outputs, expected 1 to 64";
   }
   if (sizes.columns < 1) return "there are no columns";
-  if (dtype != DType::FP32 && !device_has_tensor_cores())
-    return "the GPU is older than compute capability 8.0";
-  return "";
+  return dtype == DType::FP32 ? "" : refuse_old_code();
 }
 
 std::string refuse_dx(const KernelQuery& query) {

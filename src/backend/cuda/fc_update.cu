@@ -59,8 +59,8 @@ class MmaGradient {
 };
 
 std::string refuse(const KernelQuery& query) {
-  if (!device_has_tensor_cores()) return "the GPU is older than compute capability 8.0";
-  return refuse_shape(query);
+  const std::string reason = refuse_old_code();
+  return reason.empty() ? refuse_shape(query) : reason;
 }
 
 const KernelRegistration kFcUpdate{kernel<MmaGradient>("cuda.fc_update.mma", refuse)};

@@ -44,9 +44,19 @@ void launch(const KernelArgs& args, const LaunchShape& shape, void (*kernel)(Par
   TR_CUDA(cudaLaunchKernelEx(&config, kernel, Params(std::forward<Given>(given))...));
 }
 
-/// Compute capability 8.0 or newer: mma of bf16, asynchronous copies. True also where there is no
-/// GPU to ask, since then nothing runs.
-bool device_has_tensor_cores();
+// Where there is no GPU to ask, these know no limit, since then nothing runs.
+
+/// Compute capability that the running code was compiled for, times ten. It may be below the GPU's:
+/// the driver translates for newer GPUs what was compiled for an older one, and what the compiler
+/// left out there (`#if __CUDA_ARCH__`) is missing on them too.
+int code_capability();
+/// Why kernels with mma of bf16 and asynchronous copies cannot run; empty if they can.
+inline std::string refuse_old_code() {
+  if (code_capability() >= 80) return "";
+  return "the GPU, or the one that the code was compiled for, is older than compute capability 8.0";
+}
+/// Of one block, where its kernel's attribute asks for it.
+std::int64_t most_shared_bytes();
 
 template <typename Integer>
 constexpr Integer ceil_div(Integer a, Integer b) {

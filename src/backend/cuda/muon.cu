@@ -7,6 +7,12 @@
 #include "backend/optimizer_attrs.h"
 
 namespace tr::cuda::optimizer {
+
+/// AdamW of everything but the matrices.
+struct Others : ByFormula<formulas::AdamW<FastMath>> {
+  static constexpr bool kLeavesMatrices = true;
+};
+
 namespace {
 
 constexpr std::int64_t kPerBlock = 4096;  // elements of a partial sum
@@ -126,11 +132,6 @@ void end(const KernelArgs& args, const formulas::MuonStep& muon, const Place& pl
   if (args.in_type(cast).dtype == DType::FP16) return launch_as(args.state<__half>(cast));
   launch_as(args.state<Bf16>(cast));
 }
-
-/// AdamW of everything but the matrices.
-struct Others : ByFormula<formulas::AdamW<FastMath>> {
-  static constexpr bool kLeavesMatrices = true;
-};
 
 }  // namespace
 

@@ -36,10 +36,11 @@ struct Max {
 /// What kThreads threads that share a line have found, joined in a fixed order, the same for each.
 template <int kThreads, typename Join>
 __device__ float shared(float value) {
-  if constexpr (kThreads == 1) return value;
+  if constexpr (kThreads > 1) {
 #pragma unroll
-  for (int width = 16; width > 0; width /= 2) {
-    value = Join::join(value, __shfl_xor_sync(0xffffffffu, value, width));
+    for (int width = 16; width > 0; width /= 2) {
+      value = Join::join(value, __shfl_xor_sync(0xffffffffu, value, width));
+    }
   }
   if constexpr (kThreads > 32) {
     __shared__ float warps[kThreads / 32];

@@ -69,8 +69,9 @@ void launch_target_gradient(const KernelArgs& args) {
 
 /// dlogits = seed * (exp(logp) * sum(target) - target) for given probabilities.
 template <int kGroup, typename T>
-__global__ void soft_gradient_kernel(const float* seed, const float* logp, T* grad,
-                                     std::int64_t rows, Targets targets) {
+__global__ void __launch_bounds__(kLargestBlock)
+    soft_gradient_kernel(const float* seed, const float* logp, T* grad, std::int64_t rows,
+                         Targets targets) {
   using Loop = RowLoop<kGroup>;
   const float scale = *seed;
   for (std::int64_t n = Loop::first(); n < rows; n += Loop::stride()) {
@@ -87,8 +88,9 @@ __global__ void soft_gradient_kernel(const float* seed, const float* logp, T* gr
 
 /// dx = dlogp - exp(logp) * sum dlogp
 template <int kGroup, typename T>
-__global__ void log_softmax_gradient_kernel(const float* dlogp, const float* logp, T* dx,
-                                            std::int64_t rows, std::int64_t classes) {
+__global__ void __launch_bounds__(kLargestBlock)
+    log_softmax_gradient_kernel(const float* dlogp, const float* logp, T* dx, std::int64_t rows,
+                                std::int64_t classes) {
   using Loop = RowLoop<kGroup>;
   for (std::int64_t n = Loop::first(); n < rows; n += Loop::stride()) {
     const Row<kGroup, float> row(dlogp + n * classes, classes);

@@ -13,9 +13,9 @@ constexpr int kUpper = 32;
 /// equal ones of lower classes. A NaN stands before everything; a label outside the classes, or
 /// with a NaN score, stands last.
 template <int kGroup, typename T, typename Label>
-__global__ void topk_kernel(const T* scores, const Label* labels, std::int64_t rows,
-                            std::int64_t classes, std::int64_t k, std::int32_t* correct,
-                            GridSum<Counts> grid_sum) {
+__global__ void __launch_bounds__(kLargestBlock)
+    topk_kernel(const T* scores, const Label* labels, std::int64_t rows, std::int64_t classes,
+                std::int64_t k, std::int32_t* correct, GridSum<Counts> grid_sum) {
   using Loop = RowLoop<kGroup>;
   const std::int64_t top1 = min(std::int64_t(1), classes), top_k = min(k, classes);
   Counts counts = 0;

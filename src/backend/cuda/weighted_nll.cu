@@ -24,8 +24,9 @@ struct Labels {
   }
 };
 
-__global__ void class_norm_kernel(Labels labels, std::int64_t rows, const float* weight,
-                                  std::int64_t classes, float* norm, GridSum<double> grid_sum) {
+__global__ void __launch_bounds__(kLargestBlock)
+    class_norm_kernel(Labels labels, std::int64_t rows, const float* weight, std::int64_t classes,
+                      float* norm, GridSum<double> grid_sum) {
   const std::int64_t stride = std::int64_t(gridDim.x) * blockDim.x;
   double sum = 0;
   for (std::int64_t n = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x; n < rows;

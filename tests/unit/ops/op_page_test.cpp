@@ -3,6 +3,7 @@
 // shape cases, compared with the page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -82,6 +83,16 @@ std::vector<std::vector<TensorType>> substituted(const ShapeCase& c, DType dtype
     tries.insert(tries.end(), {all, same, one});
   }
   return tries;
+}
+
+/// The case's inputs as they are, and with every floating dtype in them.
+std::vector<std::vector<TensorType>> variants_of(const ShapeCase& c) {
+  std::vector<std::vector<TensorType>> all = {c.in};
+  for (const DType dtype : kFloats) {
+    const auto tries = substituted(c, dtype);
+    all.insert(all.end(), tries.begin(), tries.end());
+  }
+  return all;
 }
 
 std::string dtypes_text(const OpDef& def, DeviceKind device, const std::vector<ShapeCase>& cases) {
@@ -195,6 +206,37 @@ TEST(OpPage, IsWhatTheDefinitionsSay) {
   const std::string where = testing::TempDir() + "ops.md";
   std::ofstream(where) << made;
   FAIL() << "docs/ops.md is not what the definitions say" << (with_gpu ? "; copy " + where : "");
+}
+
+/// What a GPU refuses though the CPU takes it, with the reason: fused forms, which lowering makes
+/// where the device takes them.
+const std::map<std::string, std::string> kCpuAlone = {
+    {"bn_act", "a mask has 8 channels a byte there, and is of 16-bit values"},
+    {"bn_act_backward", "likewise"}};
+
+TEST(OpPage, AGpuTakesWhatTheCpuTakes) {
+  if (kernels_of("relu", DeviceKind::CUDA).empty()) GTEST_SKIP() << "built without CUDA";
+  const auto convolutions = kernels_of("conv", DeviceKind::CUDA);
+  const bool has_cudnn = std::any_of(
+      convolutions.begin(), convolutions.end(),
+      [](const KernelDef* kernel) { return kernel->name.find("cudnn") != std::string::npos; });
+  std::set<std::string> refused;
+  for (const auto& [name, cases] : good_cases()) {
+    const OpDef& def = OpRegistry::instance().get(name);
+    if (!def.views.empty() || (name.starts_with("conv") && !has_cudnn)) continue;
+    for (const ShapeCase& c : cases) {
+      const Attrs attrs = complete_attrs(def, c.attrs);
+      for (const auto& in : variants_of(c)) {
+        if (!runs(def, DeviceKind::CPU, attrs, in) || runs(def, DeviceKind::CUDA, attrs, in))
+          continue;
+        refused.insert(name);
+        EXPECT_TRUE(kCpuAlone.contains(name)) << name << " of " << types_text(in);
+      }
+    }
+  }
+  for (const auto& [name, reason] : kCpuAlone) {
+    EXPECT_TRUE(refused.contains(name)) << name << " is taken now, and still listed: " << reason;
+  }
 }
 
 }  // namespace
