@@ -77,7 +77,7 @@ struct MicroStep {
   friend bool operator==(const MicroStep&, const MicroStep&) = default;
 };
 
-/// Key of a variant. The articles' six names are presets made from it (article_variant_names()).
+/// Key of a variant; equal keys are one variant.
 struct VariantKey {
   Mode mode = Mode::TRAIN;
   std::int64_t batch = 1;

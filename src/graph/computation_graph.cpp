@@ -9,22 +9,24 @@ namespace tr {
 namespace {
 
 constexpr std::string_view kRoleNames[kNumRoles] = {
-    "input",      "weight",  "weight_cast",  "buffer",   "buffer_next", "gradient",
-    "grad_accum", "moment1", "moment2",      "moment3", "ema",      "scalar",      "table",
-    "result",     "feature", "feature_grad", "workspace"};
+    "input",      "weight",  "weight_cast", "buffer",       "buffer_next", "gradient",
+    "grad_accum", "moment1", "moment2",     "moment3",      "ema",         "scalar",
+    "table",      "result",  "feature",     "feature_grad", "workspace"};
 
 constexpr std::string_view kGraphIdNames[kNumGraphIds] = {
-    "transfer", "forward", "loss", "backward", "accumulate", "comm",
-    "check",    "optimizer", "ema_update", "cast", "metrics", "counters"};
+    "transfer", "forward",   "loss",       "backward", "accumulate", "comm",
+    "check",    "optimizer", "ema_update", "cast",     "metrics",    "counters"};
+
+bool is_variadic(const OpDef& def) {
+  return !def.inputs.empty() && def.inputs.back().ends_with("...");
+}
 
 int min_inputs(const OpDef& def) {
-  const bool variadic = !def.inputs.empty() && def.inputs.back().ends_with("...");
-  return int(def.inputs.size()) - def.num_optional_inputs - (variadic ? 1 : 0);
+  return int(def.inputs.size()) - def.num_optional_inputs - (is_variadic(def) ? 1 : 0);
 }
 
 int max_inputs(const OpDef& def) {
-  const bool variadic = !def.inputs.empty() && def.inputs.back().ends_with("...");
-  return variadic ? 1 << 16 : int(def.inputs.size()) + (def.needs_draws ? 2 : 0);
+  return is_variadic(def) ? 1 << 16 : int(def.inputs.size()) + (def.needs_draws ? 2 : 0);
 }
 
 std::string ids(const ComputationGraph& graph, const std::vector<TensorId>& list) {
@@ -39,9 +41,12 @@ std::string ids(const ComputationGraph& graph, const std::vector<TensorId>& list
 }  // namespace
 
 void check_num_inputs(const OpDef& def, std::size_t count) {
-  TR_CHECK(int(count) >= min_inputs(def) && int(count) <= max_inputs(def),
-           "{}: {} inputs, expected {}{}", def.name, count, min_inputs(def),
-           max_inputs(def) == min_inputs(def) ? "" : " or more");
+  const int least = min_inputs(def), most = max_inputs(def);
+  const std::string range = is_variadic(def) ? " or more"
+                            : most == least  ? ""
+                                             : fmt::format(" to {}", most);
+  TR_CHECK(int(count) >= least && int(count) <= most, "{}: {} inputs, expected {}{}", def.name,
+           count, least, range);
 }
 
 std::string_view name_of(Role role) { return kRoleNames[std::size_t(role)]; }

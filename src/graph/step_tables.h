@@ -16,12 +16,12 @@ enum CounterIndex : int {
   kCounterUpdates = 2,  // steps that changed the weights: Adam's t, EMA
   kCounterSkipped = 3,  // steps skipped for a non-finite gradient
   kCounterSkippedInRow = 4,  // of them, since the last good one
-  kCounterGoodInRow = 5,     // good steps since the loss scale changed
+  kCounterGoodInRow = 5,     // good steps since the last skipped one
   kNumCounters = 8
 };
 
-/// FP32 [capacity, kStepFloats(groups)], "step_floats": row header, then four columns a parameter
-/// group.
+/// FP32 [capacity, step_floats_columns(groups)], "step_floats": row header, then four columns a
+/// parameter group.
 enum StepFloatIndex : int {
   kFloatInvWeight = 0,  // 1 / valid samples in the global batch
   kFloatHeader = 2

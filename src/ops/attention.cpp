@@ -18,6 +18,8 @@ BluePrint attention(std::int64_t channels, std::int64_t heads, AttentionOptions 
                     std::source_location where) {
   TR_CHECK(heads >= 1 && channels >= 1 && channels % heads == 0,
            "attention: heads is {}, expected a divisor of {} (channels)", heads, channels);
+  TR_CHECK(options.dropout >= 0 && options.dropout < 1,
+           "attention: dropout is {}, expected 0 (none) up to, but not, 1", options.dropout);
   const std::int64_t depth = channels / heads;
   const Value x = input("image");
   const Value all = fc(3 * channels, options.bias, where).named("in_proj")(x);

@@ -69,8 +69,10 @@ StridedView sliced_view(const Attrs& attrs, const Shape& x) {
     const int axis = ops::normalised_axis(axes[i], x);
     TR_CHECK(!named[std::size_t(axis)], "axis {} is named twice, expected each once", axes[i]);
     named[std::size_t(axis)] = true;
-    const std::int64_t length = x[axis], step = steps[i];
-    TR_CHECK(step != 0, "the step of axis {} is 0, expected another number", axes[i]);
+    TR_CHECK(steps[i] != 0, "the step of axis {} is 0, expected another number", axes[i]);
+    // A longer step takes one element too; within these bounds nothing overflows.
+    const std::int64_t length = x[axis], longest = std::max<std::int64_t>(1, length);
+    const std::int64_t step = std::clamp(steps[i], -longest, longest);
     const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
     const auto bound = [&](std::int64_t value) {
       if (value < 0) value = value < -length ? low : value + length;
@@ -100,6 +102,7 @@ Shape reshaped(const Attrs& attrs, const Shape& x) {
   TR_CHECK(!keeps || x.rank() >= 1, "x has shape {}, expected a batch axis", x);
   Ints dims;
   if (keeps) dims.push_back(x[0]);
+  const std::int64_t all = keeps ? x.drop_first().num_elements() : x.num_elements();
   std::int64_t known = 1;
   int open = -1;
   for (const std::int64_t dim : wanted) {
@@ -108,11 +111,11 @@ Shape reshaped(const Attrs& attrs, const Shape& x) {
     if (dim == -1) {
       open = int(dims.size());
     } else {
-      known *= dim;
+      const bool too_many = dim > 0 && known > all / dim;  // the product itself might overflow
+      known = too_many ? all + 1 : known * dim;
     }
     dims.push_back(dim);
   }
-  const std::int64_t all = keeps ? x.drop_first().num_elements() : x.num_elements();
   if (open >= 0 && known > 0 && all % known == 0) {
     dims[std::size_t(open)] = all / known;
     known = all;

@@ -219,6 +219,14 @@ std::vector<OpCase> large_layout_cases() {
 
 namespace {
 
+Tensor row_of(const Tensor& x, std::int64_t row) {
+  const std::int64_t columns = x.shape()[1];
+  Tensor y = Tensor::zeros(Shape{1, columns});
+  for (std::int64_t c = 0; c < columns; ++c)
+    y.data<float>()[c] = float(x.at(row * columns + c));
+  return y;
+}
+
 TEST(LayoutTest, ReshapedElementsAndTheirGradientStayInOrder) {
   const Tensor x = Tensor::uniform({4, 6}, -1, 1, 1);
   const Attrs sample = {{"shape", Ints{2, -1}}, {"keep_batch", true}};
@@ -232,6 +240,30 @@ TEST(LayoutTest, ReshapedElementsAndTheirGradientStayInOrder) {
         run_op("reshape", {x}, {{"shape", Ints{5, -1}}});
       },
       {"shape is [5, -1], expected 24 elements"}));
+}
+
+TEST(LayoutTest, NumbersWhoseProductsOverflowAreRefusedOrCutShort) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40,
+                         kLeast = std::numeric_limits<std::int64_t>::min();
+  const Tensor x = Tensor::uniform({4, 6}, -1, 1, 1);
+  EXPECT_TRUE(refuses(
+      [&] {
+        run_op("reshape", {x}, {{"shape", Ints{kHuge, kHuge, 24}}});
+      },
+      {"expected 24 elements"}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        run_op("reshape", {x}, {{"shape", Ints{kHuge, kHuge, -1}}});
+      },
+      {"expected 24 elements"}));
+  const auto slice = [](std::int64_t start, std::int64_t step) {
+    return Attrs{{"axes", Ints{0}},
+                 {"starts", Ints{start}},
+                 {"ends", Ints{step > 0 ? 100 : -100}},
+                 {"steps", Ints{step}}};
+  };
+  EXPECT_TRUE(same_bytes(run_op("slice", {x}, slice(1, kHuge << 22)).front(), row_of(x, 1)));
+  EXPECT_TRUE(same_bytes(run_op("slice", {x}, slice(2, kLeast)).front(), row_of(x, 2)));
 }
 
 TEST(LayoutTest, AnEmptySliceIsEmptyAndItsGradientIsZero) {

@@ -39,9 +39,9 @@ inline constexpr InitKind kSparse{17};
 ///
 ///   kOrthogonal      scale * Q of the QR decomposition of an N(0, 1) matrix (of its transpose if
 ///                    it is wide), the diagonal of R positive. torch.nn.init.orthogonal_
-///   kDirac           fc: 1 on the diagonal, torch.nn.init.eye_; conv: 1 at the centre of output
-///   d's
-///                    window of input d, in each of `param` groups (1 if param < 1),
+///   kDirac           fc: 1 on the diagonal, torch.nn.init.eye_
+///                    conv: output d of each of `param` groups (1 if param < 1) takes
+///                    input d of the group at the window's centre,
 ///                    torch.nn.init.dirac_
 ///   kSparse          N(0, 0.01 scale), in each column ceil(param * rows) elements 0.
 ///                    torch.nn.init.sparse_

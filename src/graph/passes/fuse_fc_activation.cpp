@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//   fc -> act                becomes  fc(activation = act)                      where act alone
-//   reads fc's output fc_dx -> act_backward    becomes  fc_dx(activation = act, gate = saved) where
-//   act_backward alone reads dx
+//   fc -> act              becomes  fc(activation = act), where act alone reads fc's output
+//   fc_dx -> act_backward  becomes  fc_dx(activation = act, gate = saved), where act_backward alone
+//                                   reads dx
 // Both save a pass over the feature map: the product's tile is still in the cache when act is
 // applied. An output of the model stays: the host reads it too.
 #include "graph/passes/pass.h"

@@ -166,6 +166,8 @@ TEST(Layers, ATransformerBlockHasItsSizes) {
   EXPECT_EQ(plan.num_params(), 2 * 2 * 8 + 4 * 8 * 9 + 8 * 8 * 8 + 8 * 5);
   EXPECT_EQ(param(plan, "0.body.0.1.in_proj.weight").spec.type.shape, (Shape{24, 8}));
   EXPECT_TRUE(throws<InvalidArgument>([] { attention(8, 3); }, "heads is 3, expected a divisor"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { attention(8, 2, {.dropout = -0.1f}); },
+                                      "dropout is -0.1, expected"));
 }
 
 TEST(Layers, IdsOfAVocabularyBecomeScoresOfIt) {
