@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "core/input_file.h"
 #include "core/nearest_name.h"
@@ -177,10 +178,17 @@ class Reader {
     const std::string name(key.str());
     const auto number = [&] { return read_number(node, name); };
     const auto integer = [&] { return as<std::int64_t>(node, name, "an integer"); };
+    const auto index = [&] {
+      const std::int64_t value = integer();
+      if (!std::in_range<int>(value))
+        fail_at(node.source(),
+                fmt::format("{} is {}, expected the index of an output", name, value));
+      return int(value);
+    };
     const std::pair<std::string_view, std::function<void()>> options[] = {
         {"field", [&] { term.field = as<std::string>(node, name, "a field of the data"); }},
-        {"output", [&] { term.output = int(integer()); }},
-        {"target_output", [&] { term.target_output = int(integer()); }},
+        {"output", [&] { term.output = index(); }},
+        {"target_output", [&] { term.target_output = index(); }},
         {"target_value", [&] { term.target_value = number(); }},
         {"weight", [&] { term.weight = number(); }},
         {"label_smoothing", [&] { term.label_smoothing = float(number()); }},

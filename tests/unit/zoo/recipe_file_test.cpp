@@ -177,6 +177,8 @@ constexpr Refused kRefused[] = {
     {"loss = \"mse2\"", "r.toml:1:8: loss: unknown name \"mse2\"; did you mean \"mse\"?"},
     {"loss = {field = \"x\"}", "r.toml:1:8: the loss has no kind"},
     {"loss = {kind = \"mse\", feild = \"x\"}", "did you mean \"field\"?"},
+    {"loss = {kind = \"mse\", output = 4294967296}",
+     "output is 4294967296, expected the index of an output"},
     {"loss = \"mse\"\nlabel_smoothing = 0.1", "r.toml:2:19: label_smoothing=0.1: the loss is mse"},
     {"train_transforms = \"Pad(2)\"", "train_transforms is a text, expected a list of transforms"},
     {"train_transforms = [\n\"Pad(2)\",\n \"RandomCorp(28)\"]",
