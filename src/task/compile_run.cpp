@@ -31,7 +31,7 @@ namespace {
 using Fields = std::map<std::string, TensorType>;
 
 constexpr int kDeviceSlots = 12;  // of the loader
-constexpr int kTableRows = 1024;  // of the step tables
+constexpr int kTableRows = 1024;  // of the step tables, at least: a step's micro-batches fit in
 
 DType image_dtype(const Config& config) {
   return config.global.values().low_dtype.value_or(DType::FP32);
@@ -101,7 +101,7 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches,
   options.ema_decay = train.ema_decay;
   options.accumulate_steps = batches.accumulate_steps;
   options.world_size = batches.world_size;
-  options.table_capacity = kTableRows;
+  options.table_capacity = std::max(kTableRows, batches.accumulate_steps);
   if (train.optimizer.kind == Optimizer::Kind::MUON)
     options.matrices_except = train.optimizer.not_matrices;
   options.top_k = train.top_k;

@@ -89,18 +89,18 @@ void apply_environment_override(Config& config) {
 
 namespace {
 
-/// What decides the numbers of an objective.
+/// What decides the numbers of an objective: its loss, and every key of its own optimizer and
+/// scheduler that has not the default value.
 std::string text_of(const Objective& objective) {
-  const Optimizer o = objective.optimizer.resolved();
-  std::string text = fmt::format("{}: {} by {} (decay {}, momentum {}{}{}, {}, {}, {})",
-                                 objective.trains, objective.loss.text(), name_of(o.kind),
-                                 o.weight_decay, o.momentum.value_or(0),
-                                 o.nesterov.value_or(false) ? ", nesterov" : "",
-                                 o.decoupled_weight_decay ? ", decoupled" : "",
-                                 o.beta1.value_or(0), o.beta2.value_or(0), o.eps.value_or(0));
-  if (objective.scheduler) {
-    text +=
-        fmt::format(", {} {}", name_of(objective.scheduler->kind), objective.scheduler->base_lr);
+  const Config plain;
+  Config own;
+  own.train.optimizer = objective.optimizer;
+  if (objective.scheduler) own.train.scheduler = *objective.scheduler;
+  std::string text = fmt::format("{}: {} by {}", objective.trains, objective.loss.text(),
+                                 name_of(objective.optimizer.kind));
+  for (const ConfigKey& key : config_keys()) {
+    const nlohmann::json value = key.get(own);
+    if (value != key.get(plain)) text += fmt::format(", {}={}", key.name, value.dump());
   }
   return text;
 }

@@ -218,6 +218,8 @@ DeepLearningTask& DeepLearningTask::log_file(const std::string& path, int every_
 }
 
 DeepLearningTask& DeepLearningTask::callbacks(Callbacks callbacks) {
+  TR_CHECK(!impl_->trainer || !impl_->trainer->is_running(),
+           "callbacks is called while run() calls them, expected before or after it");
   impl_->callbacks = std::move(callbacks);
   return *this;
 }
@@ -299,6 +301,8 @@ Tensor DeepLearningTask::fetch(const std::string& name) {
 }
 
 std::vector<double> DeepLearningTask::learning_rates(std::int64_t steps_per_epoch) const {
+  TR_CHECK(steps_per_epoch >= 1, "learning_rates: steps_per_epoch is {}, expected at least 1",
+           steps_per_epoch);
   const TrainOptions train =
       impl_->trainer ? impl_->trainer->compiled().config.train : impl_->snapshot().train;
   train.scheduler.validate();

@@ -47,8 +47,13 @@ class PastStep {
     executor_.write(place_, then.data(), sizeof then);
   }
   ~PastStep() {
-    executor_.write(place_, saved_.data(), sizeof saved_);
-    if (scale_place_) executor_.write(*scale_place_, &saved_scale_, sizeof saved_scale_);
+    try {
+      executor_.write(place_, saved_.data(), sizeof saved_);
+      if (scale_place_) executor_.write(*scale_place_, &saved_scale_, sizeof saved_scale_);
+    } catch (const Error& error) {
+      // The device has failed: what it threw first is on its way.
+      log_warning("the counters of the step that was looked at are not put back: {}", error.what());
+    }
   }
   PastStep(const PastStep&) = delete;
   PastStep& operator=(const PastStep&) = delete;

@@ -35,7 +35,7 @@ Freeze parse_freeze(std::string_view text) {
   const bool open = dash != std::string_view::npos && trimmed(epochs.substr(dash + 1)).empty();
   const auto last = dash == std::string_view::npos ? first
                     : open                         ? std::optional(0)
-                                                   : parse_number<int>(epochs.substr(dash + 1));
+                           : parse_number<int>(trimmed(epochs.substr(dash + 1)));
   const bool valid = first && last && *first >= 1 && (open || *last >= *first);
   TR_CHECK(valid, "\"{}\": the epochs are \"{}\", expected first-last, first- or one epoch, from 1",
            text, epochs);

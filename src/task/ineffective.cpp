@@ -88,6 +88,7 @@ bool may_be_files(const Config& c) {
   return c.preprocessor.values().dataset_name.empty() || in_files(c);
 }
 bool has_checkpoints(const Config& c) { return !c.train.checkpoint_dir.empty(); }
+bool has_early_stop(const Config& c) { return !c.train.early_stop.metric.empty(); }
 
 constexpr std::string_view kNoFiles = "the set is no set of picture files, it is read as a whole";
 
@@ -101,6 +102,10 @@ constexpr DependentKey kDependentKeys[] = {
     {"decode.dct_scaling", may_be_files, kNoFiles},
     {"decode.exif", may_be_files, kNoFiles},
     {"decode.fast_dct", may_be_files, kNoFiles},
+    {"early_stop.min_delta", has_early_stop, "early_stop.metric is not set"},
+    {"early_stop.mode", has_early_stop, "early_stop.metric is not set"},
+    {"early_stop.patience", has_early_stop, "early_stop.metric is not set"},
+    {"early_stop.restore_best", has_early_stop, "early_stop.metric is not set"},
     {"load_weights_strict", [](const Config& c) { return !c.train.load_weights.empty(); },
      "load_weights is not set"},
     {"loss_scale", has_loss_scale, "without amp=fp16 gradients are not scaled"},
@@ -165,6 +170,12 @@ std::vector<std::string> ineffective_options(const Config& config, DeviceKind de
     notes.add("keep_gradients: on the CPU gradients are always written");
   if (config.train.locate_faults && cpu)
     notes.add("locate_faults: an error of the CPU always names its node");
+  if (has(config.train.metrics, Metric::EMA_TOP1 | Metric::EMA_TOP5))
+    notes.add(
+        "metrics: EMA_TOP1 and EMA_TOP5 are no columns of their own, with ema_decay VAL_TOP1 "
+        "and VAL_TOP5 are of the averaged weights");
+  if (has(config.train.metrics, Metric::TRAIN_TOP5))
+    notes.add("metrics: TRAIN_TOP5 has no column, training records its top-1 only");
   if (data.fully && !data.dataset_name.empty() && !in_files(config))
     notes.add("fully_mode: this set always lies in memory");
   notes.of_kind<Rule>(kOptimizerKeys, "optimizer", config.train.optimizer.kind);

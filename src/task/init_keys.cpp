@@ -34,6 +34,8 @@ InitChoice parse_init_choice(std::string_view text) {
   const std::size_t colon = text.find(':');
   InitChoice choice{init_kind_from_name(trimmed(text.substr(0, colon)))};
   if (colon == std::string_view::npos) return choice;
+  TR_CHECK(takes_param(choice.kind), "\"{}\": {} has no parameter, expected the kind alone", text,
+           name_of(choice.kind));
   const auto param = parse_number<float>(trimmed(text.substr(colon + 1)));
   TR_CHECK(param, "\"{}\" has no number behind the colon, expected KIND:PARAM", text);
   choice.param = *param;

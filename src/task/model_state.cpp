@@ -170,22 +170,25 @@ void ModelState::initialise(const Initializer& initializer, std::uint64_t seed, 
 }
 
 Tensor ModelState::weight(const std::string& name, WeightKind kind) const {
-  for (const NamedTensor& w : weights(kind)) {
-    if (w.name == name) return w.tensor;
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
+    if (compiled_.arch.params[std::size_t(p)].name == name) return weight_of(p, kind);
   }
   throw_as<InvalidArgument>("there is no parameter \"{}\"", name);
 }
 
+Tensor ModelState::weight_of(int param, WeightKind kind) const {
+  const Param& about = compiled_.arch.params[std::size_t(param)];
+  const bool buffer = about.spec.kind == ParamKind::BUFFER;
+  const Role role = buffer ? Role::BUFFER : kind == WeightKind::EMA ? Role::EMA : Role::WEIGHT;
+  const std::int64_t place = place_of(param, role);
+  TR_CHECK(place >= 0, "{}: the task holds no {} of this parameter", about.name, name_of(role));
+  return to_file_layout(copy_at(place, about.spec.type), about.spec);
+}
+
 std::vector<NamedTensor> ModelState::weights(WeightKind kind) const {
   std::vector<NamedTensor> result;
-  for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
-    const Param& about = compiled_.arch.params[std::size_t(p)];
-    const bool buffer = about.spec.kind == ParamKind::BUFFER;
-    const Role role = buffer ? Role::BUFFER : kind == WeightKind::EMA ? Role::EMA : Role::WEIGHT;
-    const std::int64_t place = place_of(p, role);
-    TR_CHECK(place >= 0, "{}: the task holds no {} of this parameter", about.name, name_of(role));
-    result.push_back({about.name, to_file_layout(copy_at(place, about.spec.type), about.spec)});
-  }
+  for (int p = 0; p < int(compiled_.arch.params.size()); ++p)
+    result.push_back({compiled_.arch.params[std::size_t(p)].name, weight_of(p, kind)});
   return result;
 }
 

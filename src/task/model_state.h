@@ -71,6 +71,7 @@ class ModelState {
   };
   std::int64_t place_of(int param, Role role) const;
   Tensor copy_at(std::int64_t place, const TensorType& type) const;
+  Tensor weight_of(int param, WeightKind kind) const;
   SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;
   std::vector<Slot> slots() const;
   void set_param(int param, const Tensor& memory, bool average_too);

@@ -9,6 +9,7 @@
 
 #include "core/format.h"
 #include "core/human.h"
+#include "core/log.h"
 
 namespace tr {
 
@@ -88,8 +89,13 @@ void ProgressMeter::loop() {
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, kTickPeriod, [this] { return stop_; })) {
     lock.unlock();
-    if (live_.epoch.load() > 0 && progress_is_shown())
-      emit_progress(ProgressEvent::Kind::TICK, line());
+    try {
+      if (live_.epoch.load() > 0 && progress_is_shown())
+        emit_progress(ProgressEvent::Kind::TICK, line());
+    } catch (...) {  // a user's sink: no caller could catch it in this thread
+      log_warning("progress: the sink threw at a tick, this run shows no more of them");
+      return;
+    }
     lock.lock();
   }
 }

@@ -35,7 +35,6 @@ class Spans {
 
   /// From here on ranges are kept for the trace.
   void keep() { kept_ = true; }
-  bool is_kept() const { return kept_; }
 
   struct HostSpan {
     std::string name;

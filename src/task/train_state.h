@@ -36,7 +36,7 @@ struct TrainState {
   std::string to_json(const CompiledRun& run, const std::string& model_digest) const;
 };
 
-/// What from_json() reads back.
+/// What state_from_json() reads back.
 struct SavedState {
   TrainState state;            // phase is not set: the list of phases may have grown
   bool in_validation = false;  // training of epoch history.size() + 1 is done
@@ -48,8 +48,8 @@ struct SavedState {
 /// @throws DataError  not such a text.
 SavedState state_from_json(const std::string& text, const std::string& source);
 
-/// One line for each configuration key that decides what is computed and differs between the two
-/// texts.
+/// One line for each configuration key that decides what is computed and differs from the saved
+/// one.
 std::vector<std::string> numeric_differences(const std::string& saved_config, const Config& now);
 
 /// Digest of the model's names, ops, attributes and shapes.

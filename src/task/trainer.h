@@ -34,6 +34,7 @@ class Trainer {
 
   /// `cancel` ends the run when it is or becomes true; it is false afterwards.
   TrainingResult run(DeepLearningTask& task, const Callbacks& callbacks, std::atomic<bool>& cancel);
+  bool is_running() const { return meter_ != nullptr; }
   EvalResult evaluate();
   Tensor predict(const Tensor& batch);
   Tensor predict_images(const Tensor& images);

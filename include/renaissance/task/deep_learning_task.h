@@ -165,7 +165,7 @@ class TR_API DeepLearningTask {
   /// under way it ends the next one before its first step. It ends one run: the one after goes on.
   void cancel();
 
-  /// The schedule's learning rate of every step of the run, were an epoch that many steps; legal
+  /// The schedule's learning rate of every step, were an epoch that many steps (at least 1); legal
   /// before compile() too. What metrics and scale_lr() make of it is not in it.
   std::vector<double> learning_rates(std::int64_t steps_per_epoch) const;
 

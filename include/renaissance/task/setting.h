@@ -65,8 +65,8 @@ class TR_API GlobalSetting {
   GlobalSetting& global_batch_size(std::int64_t n);
   /// Samples of one micro-batch of one rank. @throws InvalidArgument  n < 1.
   GlobalSetting& local_batch_size(std::int64_t n);
-  /// Micro-batches whose gradients are summed before one optimizer step. @throws InvalidArgument  n
-  /// < 1.
+  /// Micro-batches whose gradients are summed before one optimizer step. @throws
+  /// InvalidArgument  n is not 1 to 65536.
   GlobalSetting& accumulate_steps(int n);
   /// As few micro-batches as fit into memory (memory_limit, or what is free on the device): the
   /// batch that one rank was to take at once is cut into equal parts. compile() decides and records
@@ -78,10 +78,10 @@ class TR_API GlobalSetting {
   GlobalSetting& train_resolution(int n);
   GlobalSetting& val_resolution(int n);
   /// Compute threads of each CPU rank; 0: shared out over the processor's cores. @throws
-  /// InvalidArgument  n < 0.
+  /// InvalidArgument  n is not 0 to 1024.
   GlobalSetting& threads(int n);
-  /// Ranks as threads of this process, each with an arena of its own. @throws InvalidArgument  n
-  /// < 1.
+  /// Ranks as threads of this process, each with an arena of its own. @throws
+  /// InvalidArgument  n is not 1 to 256.
   GlobalSetting& cpu_ranks(int n);
 
   struct Values {
@@ -138,10 +138,10 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& download(bool on = true);
   /// Threads that only read samples, ahead of those that transform them. 0: some for a set of
   /// files, none for one in memory. Of all ranks together, as preprocess_workers.
-  /// @throws InvalidArgument  n < 0.
+  /// @throws InvalidArgument  n is not 0 to 1024.
   PreprocessorSetting& load_workers(int n);
   /// Threads that transform samples, and read them where no thread is there for that alone. 0:
-  /// chosen from the cores. @throws InvalidArgument  n < 0.
+  /// chosen from the cores. @throws InvalidArgument  n is not 0 to 1024.
   PreprocessorSetting& preprocess_workers(int n);
   /// Binds each of these threads to a core of its own.
   PreprocessorSetting& cpu_binding(bool on = true);
@@ -162,7 +162,7 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& set_val_transforms(std::vector<Transform> steps);
   /// 1 or 3; normally known from the set. @throws InvalidArgument  another number.
   PreprocessorSetting& color_channels(int n);
-  PreprocessorSetting& using_dts_format(bool on, int level = 0);
+  PreprocessorSetting& using_dts_format(bool on, int level = 0);  // on: compile() refuses it
   /// Reads the whole set into memory before the first step.
   PreprocessorSetting& fully_mode(bool on = true);
   /// Keeps the processed validation set in memory; its transforms must not draw.

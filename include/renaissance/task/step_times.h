@@ -19,7 +19,7 @@ struct PartTime {
 
 /// Times of the steps of one variant, their nodes run one after another.
 struct VariantTimes {
-  std::string variant;           // "train_base"
+  std::string variant;           // "train_200"
   std::int64_t num_steps = 0;    // timed
   double step_seconds = 0;       // median of the sum over a step's ops
   std::vector<PartTime> stages;  // in the order of their first node

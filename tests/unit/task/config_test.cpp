@@ -220,7 +220,34 @@ TEST(Settings, OptionsWithoutEffectAreListed) {
   EXPECT_TRUE(contains(tuning[1], "tuning_cache"));
   EXPECT_TRUE(ineffective_options(tuned, DeviceKind::CUDA).empty());
   EXPECT_TRUE(contains(message_of([&] { tuned.global.search_seconds(-1); }), "search_seconds"));
+  Config columns;
+  for (const Metric metric : {Metric::EMA_TOP1, Metric::EMA_TOP5, Metric::TRAIN_TOP5}) {
+    columns.train.metrics = Metric::TRAIN_LOSS | metric;
+    EXPECT_EQ(ineffective_options(columns, DeviceKind::CPU).size(), 1u) << int(metric);
+  }
   EXPECT_TRUE(ineffective_options(Config{}, DeviceKind::CPU).empty());
+}
+
+TEST(Settings, TheTextOfAnObjectiveTellsItsOptimizerAndSchedulerApart) {
+  const auto text = [](const Optimizer& optimizer, const std::optional<Scheduler>& scheduler) {
+    Config config;
+    config.train.objectives = {{"body.", CrossEntropyLoss(), optimizer, scheduler}};
+    return to_json(config).at("objectives").dump();
+  };
+  std::set<std::string> texts;
+  Optimizer rmsprop = RMSprop();
+  texts.insert(text(rmsprop, std::nullopt));
+  rmsprop.alpha = 0.9;
+  texts.insert(text(rmsprop, std::nullopt));
+  rmsprop.centered = true;
+  texts.insert(text(rmsprop, std::nullopt));
+  Scheduler step = StepLR();
+  texts.insert(text(rmsprop, step));
+  step.gamma = 0.5;
+  texts.insert(text(rmsprop, step));
+  step.warmup_epochs = 2;
+  texts.insert(text(rmsprop, step));
+  EXPECT_EQ(texts.size(), 6u);
 }
 
 // Each key that something else must be chosen for: a note without it, none with it.
@@ -263,6 +290,10 @@ TEST(Settings, KeysThatNothingReadsAreListed) {
                {"always_adapt", "true", "optimizer=lamb"},
                {"checkpoint.every", "2", "checkpoint.dir=/x"},
                {"checkpoint.keep", "3", "checkpoint.dir=/x"},
+               {"early_stop.min_delta", "0.1", "early_stop.metric=val_loss"},
+               {"early_stop.mode", "max", "early_stop.metric=val_loss"},
+               {"early_stop.patience", "3", "early_stop.metric=val_loss"},
+               {"early_stop.restore_best", "true", "early_stop.metric=val_loss"},
                {"decode.exif", "ignore", "dataset.name=folder"},
                {"decode.crop_only", "false", "dataset.name=imagenet"},
                {"decode.dct_scaling", "false", "dataset.name=csv"},

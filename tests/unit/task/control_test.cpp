@@ -100,6 +100,7 @@ TEST_F(Control, FreezeRulesAreReadAndRefusedInWords) {
   EXPECT_EQ(parse_freeze("body.@2-5"), (Freeze{"body.", 2, 5}));
   EXPECT_EQ(parse_freeze("body.@3-"), (Freeze{"body.", 3, 0}));
   EXPECT_EQ(parse_freeze("body.@3"), (Freeze{"body.", 3, 3}));
+  EXPECT_EQ(parse_freeze("body. @ 2 - 5 "), (Freeze{"body.", 2, 5}));
   for (const char* text : {"body.", "body.@2-5", "body.@3-"})
     EXPECT_EQ(to_string(parse_freeze(text)), text);
   for (const char* text : {"body.@", "body.@x", "body.@0-2", "body.@5-2", "body.@-3"})
@@ -214,6 +215,7 @@ TEST_F(Control, FunctionsAndCyclesSetTheRateOfEveryStep) {
       {.on_step = [&](DeepLearningTask&, std::int64_t, double, double lr) { rates.push_back(lr); },
        .on_epoch = {}});
   EXPECT_EQ(task.learning_rates(11).size(), 22u);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { task.learning_rates(0); }, "steps_per_epoch is 0"));
   task.compile(CompileInfo::NONE);
   task.run();
   EXPECT_EQ(rates, task.learning_rates(11));

@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
 
 #include "graph/op_def.h"
 #include "support/allocation_counter.h"
 #include "support/compare.h"
+#include "support/log_capture.h"
 #include "support/near.h"
 #include "support/temp_folder.h"
 #include "toy.h"
@@ -104,6 +108,20 @@ TEST(Training, ShortTailsLeaveSomeMicroBatchesEmpty) {
   }
 }
 
+TEST(Training, AStepMayHaveMoreMicroBatchesThanTheTablesHaveRowsOtherwise) {
+  const toy::Quiet quiet;
+  const auto run = [](const char* accumulate) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(1100), 1);
+    task.model(seq(fc(16, true), relu(), dropout(0.25f), fc(4, true)));
+    task.set("global_batch_size", "1100").set("accumulate_steps", accumulate);
+    task.compile(CompileInfo::NONE);
+    return task.run().history.back();
+  };
+  const EpochRecord whole = run("1"), parts = run("1100");
+  EXPECT_TRUE(test::is_near(parts.train_loss, whole.train_loss, test::run_tolerance(1, false)));
+  EXPECT_EQ(parts.train_top1, whole.train_top1);
+}
+
 TEST(Training, AStepAllocatesNothing) {
   const toy::Quiet quiet;
   DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(2000), 2);
@@ -175,6 +193,28 @@ TEST(Training, ProgressComesThroughTheSink) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_TRUE(contains(rows[0], "train loss") && contains(rows[0], "1/2")) << rows[0];
   EXPECT_TRUE(contains(rows[1], "2/2"));
+}
+
+TEST(Training, ASinkThatThrowsAtATickEndsTicksAndNotTheRun) {
+  const test::LogCapture log;
+  int ticks = 0;
+  ProgressSink former = set_progress_sink([&](const ProgressEvent& event) {
+    if (event.kind != ProgressEvent::Kind::TICK) return;
+    ++ticks;
+    throw std::runtime_error("the window is gone");
+  });
+  DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 2);
+  Callbacks slow;
+  slow.on_epoch = [](DeepLearningTask& t, const EpochRecord&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_TRUE(contains(message_of<InvalidArgument>([&] { t.callbacks({}); }), "while run()"));
+  };
+  task.callbacks(slow).compile(CompileInfo::NONE);
+  const TrainingResult result = task.run();
+  set_progress_sink(std::move(former));
+  EXPECT_EQ(result.history.size(), 2u);
+  EXPECT_EQ(ticks, 1);
+  EXPECT_EQ(log.count("the sink threw at a tick"), 1) << log.text();
 }
 
 TEST(Training, EarlyStopAndValidationIntervals) {

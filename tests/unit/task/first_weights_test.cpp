@@ -89,6 +89,8 @@ TEST(FirstWeights, KeysSetThem) {
     return throws<InvalidArgument>([&] { set_config(config, key, value); }, text);
   };
   EXPECT_TRUE(words("init.fc", "fixed_normal:x", "no number behind the colon"));
+  EXPECT_TRUE(words("init.fc", "kaiming_uniform:0.2", "kaiming_uniform has no parameter"));
+  EXPECT_TRUE(words("init.layers", "head.=zeros:1", "zeros has no parameter"));
   EXPECT_TRUE(words("init.conv", "orthogonl", "orthogonal"));
   EXPECT_TRUE(words("init.layers", "head", "has no \"=\""));
   EXPECT_TRUE(words("init.layers", "head=file:", "names no file"));
