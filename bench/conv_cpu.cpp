@@ -20,7 +20,7 @@ namespace tr::bench {
 namespace {
 
 constexpr std::int64_t kNumBatches = 4;
-constexpr int kLossSteps = 30, kWarmUpSteps = 2;
+constexpr int kWarmUpSteps = 2;
 constexpr float kLr = 0.02f, kMomentum = 0.9f, kDecay = 5e-4f;
 
 struct Options {
@@ -28,8 +28,9 @@ struct Options {
   std::vector<std::string> models = {"cifar_resnet20", "cifar_resnet18", "cifar_vgg11_bn"};
   std::int64_t batch = 128;
   int threads = 0;
-  int steps = 8;  // of one turn
-  int turns = 5;  // of each side, alternating
+  int loss_steps = 30;  // after which the losses are compared
+  int steps = 8;        // of one turn
+  int turns = 5;        // of each side, alternating
   bool profile = false;
   bool bf16 = false;
 };
@@ -85,9 +86,9 @@ void measure(Report& report, const Options& options, const std::string& name) {
   TrainingStep step(start, request_for(model, options),
                     {{.lr = kLr, .decay = kDecay, .momentum = kMomentum}}, options.threads);
   std::optional<double> error;
-  const double loss = step.loss_after(kLossSteps);
+  const double loss = step.loss_after(options.loss_steps);
   if (peer.process) {
-    const double theirs = std::stod(peer.process->ask(fmt::format("loss {}", kLossSteps)));
+    const double theirs = std::stod(peer.process->ask(fmt::format("loss {}", options.loss_steps)));
     error = std::abs(loss - theirs) / std::abs(theirs);
   }
   const auto rate = [&](double ms) { return double(options.batch) / ms * 1e3; };
@@ -123,6 +124,7 @@ void run(Options options, Report& report) {
   report.set_env("threads", std::to_string(options.threads));
   report.set_env("step", fmt::format("32 x 32 pictures, batch {}, {}, SGD Nesterov 0.9",
                                      options.batch, options.bf16 ? "bf16" : "fp32"));
+  report.set_env("error", fmt::format("of the loss after {} steps", options.loss_steps));
   for (const std::string& name : options.models) measure(report, options, name);
 }
 
@@ -135,6 +137,8 @@ int run_command(int argc, char** argv) {
   app.add_option("--models", options.models, "names of the zoo")->delimiter(',');
   app.add_option("--batch", options.batch, "pictures of a step")->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads, "compute threads of both sides; 0: all cores");
+  app.add_option("--loss-steps", options.loss_steps, "steps after which the losses are compared")
+      ->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "steps of one turn")->check(CLI::PositiveNumber);
   app.add_option("--turns", options.turns, "turns of each side")->check(CLI::PositiveNumber);
   app.add_flag("--bf16", options.bf16, "bf16 storage and products; the peer: autocast");
