@@ -8,6 +8,7 @@
 #include "core/atomic_file.h"
 #include "core/check.h"
 #include "core/format.h"
+#include "core/printable.h"
 #include "data/image_decode.h"
 #include "data/png_writer.h"
 #include "data/transforms/chain.h"
@@ -199,6 +200,24 @@ void check_options(const Dataset& dataset, const PreviewOptions& options) {
            dataset.name(), dataset.num_samples());
 }
 
+/// A sample's row of the sheet; returns what the JSON says of it but for its name.
+nlohmann::json put_row(int row, const ImageRef& picture, Previewer& previewer, Sheet& sheet,
+                       const PreviewOptions& options) {
+  const std::int64_t id = options.first_sample + row;
+  ImageShape shape;
+  const std::vector<std::uint8_t> small = fitted(picture, previewer.cell(), shape);
+  sheet.put(row, 0, {small.data(), shape});
+  auto draws = nlohmann::json::array();
+  for (int epoch = 0; epoch < options.num_draws; ++epoch) {
+    sheet.put(row, 1 + epoch, previewer.draw(picture, id, epoch));
+    draws.push_back(previewer.describe(picture, id, epoch));
+  }
+  return {{"sample", id},
+          {"height", picture.shape.height},
+          {"width", picture.shape.width},
+          {"draws", draws}};
+}
+
 }  // namespace
 
 std::string write_preview(const Dataset& dataset, const TransformChain& chain,
@@ -216,20 +235,14 @@ std::string write_preview(const Dataset& dataset, const TransformChain& chain,
                          {"rows", nlohmann::json::array()}};
   for (int row = 0; row < rows; ++row) {
     const std::int64_t id = options.first_sample + row;
-    const ImageRef picture = reader.read(id);
-    ImageShape shape;
-    const std::vector<std::uint8_t> small = fitted(picture, previewer.cell(), shape);
-    sheet.put(row, 0, {small.data(), shape});
-    auto draws = nlohmann::json::array();
-    for (int epoch = 0; epoch < options.num_draws; ++epoch) {
-      sheet.put(row, 1 + epoch, previewer.draw(picture, id, epoch));
-      draws.push_back(previewer.describe(picture, id, epoch));
+    try {
+      json["rows"].push_back(put_row(row, reader.read(id), previewer, sheet, options));
+    } catch (const DataError& error) {
+      const std::string name = dataset.sample_name(id), what = error.what();
+      if (what.find(name) != std::string::npos) throw;
+      throw_as<DataError>("{}: {}", printable(name), what);
     }
-    json["rows"].push_back({{"sample", id},
-                            {"name", dataset.sample_name(id)},
-                            {"height", picture.shape.height},
-                            {"width", picture.shape.width},
-                            {"draws", draws}});
+    json["rows"].back()["name"] = printable(dataset.sample_name(id));
   }
   const std::string text = json.dump(1) + "\n";
   data::write_png(png_path, sheet.image());

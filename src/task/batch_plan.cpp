@@ -16,6 +16,11 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
   const std::int64_t parts = std::int64_t(world_size) * global.accumulate_steps;
   if (global.global_batch_size == 0) {
     plan.local = global.local_batch_size;
+    constexpr std::int64_t kMost = std::int64_t(1) << 40;  // of which no memory holds a batch
+    TR_CHECK(plan.local <= kMost / parts,
+             "local_batch_size is {}, which with cpu_ranks {} x accumulate_steps {} makes steps of "
+             "more than 2^40 samples",
+             plan.local, world_size, global.accumulate_steps);
     plan.global = plan.local * parts;
     return plan;
   }

@@ -37,18 +37,41 @@ DType image_dtype(const Config& config) {
   return config.global.values().low_dtype.value_or(DType::FP32);
 }
 
+TransformChain chain_of(const Config& config, bool train) {
+  const PreprocessorSetting::Values& data = config.preprocessor.values();
+  const GlobalSetting::Values& global = config.global.values();
+  const int side = train ? global.train_resolution : global.val_resolution;
+  return {train ? data.train_transforms : data.val_transforms, data.normalization, side, side};
+}
+
+/// [H, W, C] of an image as the configuration alone tells it: by the resolution, or of picture
+/// files by the transforms, which make their sizes one.
+std::optional<Shape> declared_image(const Config& config, const DatasetTraits& traits) {
+  const int asked = config.preprocessor.values().color_channels;
+  const int known = traits.in_files ? (asked > 0 ? asked : 3) : traits.channels;
+  const int channels = known > 0 ? known : asked;
+  if (channels == 0) return std::nullopt;
+  TR_CHECK(asked == 0 || asked == channels, "color_channels is {}, expected {} (the images of {})",
+           asked, channels, traits.name);
+  const int side = config.global.values().train_resolution;
+  if (side > 0) return Shape{side, side, channels};
+  for (const bool train : {true, false}) {
+    if (!traits.in_files) break;
+    try {
+      return chain_of(config, train).output_shape({0, 0, channels});
+    } catch (const InvalidArgument&) {  // told where the data are open
+    }
+  }
+  return std::nullopt;
+}
+
 /// Types of one sample as far as the configuration alone tells them; empty if it does not.
 Fields declared_fields(const Config& config) {
-  const PreprocessorSetting::Values& data = config.preprocessor.values();
-  const int side = config.global.values().train_resolution;
-  if (data.dataset_name.empty() || side == 0) return {};
-  const DatasetTraits traits = dataset_traits(data.dataset_name);
-  const int channels = traits.channels > 0 ? traits.channels : data.color_channels;
-  if (channels == 0) return {};
-  TR_CHECK(data.color_channels == 0 || data.color_channels == channels,
-           "color_channels is {}, expected {} (the images of {})", data.color_channels, channels,
-           traits.name);
-  return {{"image", {{side, side, channels}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
+  const std::string& name = config.preprocessor.values().dataset_name;
+  if (name.empty()) return {};
+  const std::optional<Shape> image = declared_image(config, dataset_traits(name));
+  if (!image) return {};
+  return {{"image", {*image, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
 }
 
 /// The same from a set that is open: images as the chain leaves them, other fields as they are.
@@ -76,13 +99,6 @@ Fields fed(Fields fields, const Config& config) {
   if (image != fields.end() && is_floating(image->second.dtype))
     image->second.dtype = image_dtype(config);
   return fields;
-}
-
-TransformChain chain_of(const Config& config, bool train) {
-  const PreprocessorSetting::Values& data = config.preprocessor.values();
-  const GlobalSetting::Values& global = config.global.values();
-  const int side = train ? global.train_resolution : global.val_resolution;
-  return {train ? data.train_transforms : data.val_transforms, data.normalization, side, side};
 }
 
 GraphOptions graph_options(const Config& config, const BatchPlan& batches,

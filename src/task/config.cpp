@@ -11,6 +11,7 @@
 #include "core/format.h"
 #include "core/log.h"
 #include "core/nearest_name.h"
+#include "core/printable.h"
 #include "data/transforms/batch_mix.h"
 #include "renaissance/data/datasets.h"
 #include "task/parse.h"
@@ -109,7 +110,11 @@ std::string text_of(const Objective& objective) {
 
 nlohmann::json to_json(const Config& config) {
   nlohmann::json result = nlohmann::json::object();
-  for (const ConfigKey& key : config_keys()) result[std::string(key.name)] = key.get(config);
+  for (const ConfigKey& key : config_keys()) {
+    nlohmann::json value = key.get(config);
+    if (value.is_string()) value = printable(value.get<std::string>());  // paths may be no UTF-8
+    result[std::string(key.name)] = std::move(value);
+  }
   result["loss"] = config.train.loss.text();
   result["objectives"] = nlohmann::json::array();
   for (const Objective& objective : config.train.objectives)

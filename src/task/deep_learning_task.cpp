@@ -12,6 +12,7 @@
 #include "core/env.h"
 #include "core/format.h"
 #include "core/log.h"
+#include "core/printable.h"
 #include "graph/plan_report.h"
 #include "task/trainer.h"
 
@@ -296,6 +297,9 @@ Tensor DeepLearningTask::predict(const Tensor& batch) {
 Tensor DeepLearningTask::predict_images(const Tensor& images) {
   return impl_->compiled("predict_images").predict_images(images);
 }
+Tensor DeepLearningTask::predict_pictures(const std::vector<std::string>& paths) {
+  return impl_->compiled("predict_pictures").predict_pictures(paths);
+}
 Tensor DeepLearningTask::fetch(const std::string& name) {
   return impl_->compiled("fetch").fetch(name);
 }
@@ -328,7 +332,7 @@ std::string DeepLearningTask::config_json() const {
   const CompiledRun& run = impl_->compiled("config_json").compiled();
   nlohmann::json config = to_json(run.config);
   config["device"] = std::string(name_of(run.device.kind));
-  config["dataset.name"] = run.data_name;
+  config["dataset.name"] = printable(run.data_name);
   config["global_batch_size"] = run.batches.global;
   config["local_batch_size"] = run.batches.local;
   return config.dump();

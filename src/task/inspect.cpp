@@ -2,9 +2,11 @@
 // What a task shows of itself: predictions and single tensors.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "core/check.h"
 #include "core/format.h"
+#include "data/picture_set.h"
 #include "task/trainer.h"
 
 namespace tr {
@@ -56,24 +58,53 @@ Tensor Trainer::predict(const Tensor& batch) {
 Tensor Trainer::predict_images(const Tensor& images) {
   TR_CHECK(images.dtype() == DType::UINT8 && images.shape().rank() == 4,
            "predict_images: the images are {}, expected uint8 [n, H, W, C]", images.type());
+  return predict_set(make_tensor_dataset({{"image", images}}), "predict_images");
+}
+
+Tensor Trainer::predict_pictures(const std::vector<std::string>& paths) {
+  TR_CHECK(!paths.empty(), "predict_pictures: there are no files, expected at least 1");
+  const PreprocessorSetting::Values& settings = run_.config.preprocessor.values();
+  data::PictureList list;
+  for (const std::string& path : paths) list.add(path, 0);
+  const bool gray = image_type("predict_pictures").shape.back() == 1;
+  const int channels = settings.color_channels != 0 ? settings.color_channels : gray ? 1 : 3;
+  const auto reader = std::make_shared<data::FileReader>(
+      data::FileReaderOptions{.timeout_s = settings.read_timeout_s});
+  return predict_set(
+      std::make_shared<data::PictureSet>("pictures", std::move(list), data::PictureClasses{{}, 1},
+                                         channels, reader),
+      "predict_pictures");
+}
+
+const TensorType& Trainer::image_type(std::string_view who) const {
+  const auto found = run_.fields.predict.find("image");
+  TR_CHECK(found != run_.fields.predict.end(),
+           "{}: the model takes no field \"image\"; predict() takes batches of any field", who);
+  return found->second;
+}
+
+Tensor Trainer::predict_set(const std::shared_ptr<const Dataset>& set, std::string_view who) {
   data::LoaderConfig config = run_.loader_config(0);
   config.train.dataset = nullptr;
-  config.val.dataset = make_tensor_dataset({{"image", images}});
+  config.val.dataset = set;
   config.val.global_batch = config.val.batch_size;
   config.val.cache_processed = false;
   config.raw_images = false;
+  config.full_memory = false;
   config.rank = 0;
   config.world_size = 1;
-  const TensorType& sample = run_.fields.predict.at("image");
-  const Shape given = config.val.transforms.output_shape(images.shape().drop_first());
+  config.bad_samples = nullptr;  // a prediction is of the sample itself or of none
+  const TensorType& sample = image_type(who);
+  const Shape shape = set->fields().front().type.shape;
+  const Shape given = config.val.transforms.output_shape(shape);
   TR_CHECK(given == sample.shape,
-           "predict_images: images of {} come out of the transforms as {}, expected {} (the input "
-           "that the model was compiled for)",
-           images.shape().drop_first(), given, sample.shape);
+           "{}: images of {} come out of the transforms as {}, expected {} (the input that the "
+           "model was compiled for)",
+           who, shape, given, sample.shape);
   data::Loader loader(config, [](std::int64_t i) {
     return i == 0 ? std::optional(data::StreamPhase{data::Split::VAL, 0}) : std::nullopt;
   });
-  Tensor all(sample.shape.prepend(images.shape()[0]), sample.dtype);
+  Tensor all(sample.shape.prepend(set->num_samples()), sample.dtype);
   std::size_t at = 0;
   while (const data::Batch* batch = loader.next()) {
     const std::size_t bytes = std::size_t(batch->size * bytes_of(sample));

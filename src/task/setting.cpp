@@ -206,15 +206,14 @@ PreprocessorSetting& PreprocessorSetting::download(bool on) {
 }
 
 PreprocessorSetting& PreprocessorSetting::load_workers(int n) {
-  TR_CHECK(n >= 0 && n <= 1024, "load_workers is {}, expected 0 (chosen from the cores) to 1024",
-           n);
+  TR_CHECK(n >= 0 && n <= 256, "load_workers is {}, expected 0 (chosen from the cores) to 256", n);
   values_.load_workers = n;
   return *this;
 }
 
 PreprocessorSetting& PreprocessorSetting::preprocess_workers(int n) {
-  TR_CHECK(n >= 0 && n <= 1024,
-           "preprocess_workers is {}, expected 0 (chosen from the cores) to 1024", n);
+  TR_CHECK(n >= 0 && n <= 256,
+           "preprocess_workers is {}, expected 0 (chosen from the cores) to 256", n);
   values_.preprocess_workers = n;
   return *this;
 }

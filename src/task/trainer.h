@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "renaissance/task/deep_learning_task.h"
@@ -38,6 +39,7 @@ class Trainer {
   EvalResult evaluate();
   Tensor predict(const Tensor& batch);
   Tensor predict_images(const Tensor& images);
+  Tensor predict_pictures(const std::vector<std::string>& paths);
   Tensor fetch(const std::string& name);
   void scale_lr(double factor);
   std::string find_nan();
@@ -51,6 +53,10 @@ class Trainer {
   std::int64_t arena_bytes() const;
 
  private:
+  /// What the model takes for an image.
+  const TensorType& image_type(std::string_view who) const;
+  /// predict() of a set's images, through the validation transforms; `who` asks.
+  Tensor predict_set(const std::shared_ptr<const Dataset>& set, std::string_view who);
   void restore(const CheckpointFolder::Found& found);
   void find_phase(bool in_validation);
   void train_phase();

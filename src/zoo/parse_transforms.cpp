@@ -15,15 +15,22 @@ namespace {
 /// The numbers of one transform.
 class Numbers {
  public:
-  explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
+  Numbers(std::string who, std::vector<float> values)
+      : who_(std::move(who)), values_(std::move(values)) {}
   std::size_t size() const { return values_.size(); }
   /// Number `i`, or what stands for it if it is left out.
   float operator()(std::size_t i, float otherwise) const {
     return i < values_.size() ? values_[i] : otherwise;
   }
-  int whole(std::size_t i, int otherwise) const { return int((*this)(i, float(otherwise))); }
+  int whole(std::size_t i, int otherwise) const {
+    const float value = (*this)(i, float(otherwise));
+    TR_CHECK(value == std::floor(value), "{}: number {} is {}, expected a whole number", who_,
+             i + 1, value);
+    return int(value);
+  }
 
  private:
+  std::string who_;
   std::vector<float> values_;
 };
 
@@ -71,7 +78,8 @@ const std::vector<Entry>& entries() {
        }},
       {"TrivialAugment", 0, 2,
        [](const Numbers& n) { return TrivialAugment(n.whole(0, 31), n.whole(1, 0)); }},
-      {"RandomErasing", 0, 5, [](const Numbers& n) {
+      {"RandomErasing", 0, 5,
+       [](const Numbers& n) {
          return RandomErasing(n(0, 0.5f), {n(1, 0.02f), n(2, 0.33f)}, {n(3, 0.3f), n(4, 3.3f)});
        }},
       {"Mixup", 0, 2, [](const Numbers& n) { return Mixup(n(0, 1.0f), n(1, 1.0f)); }},
@@ -130,7 +138,7 @@ Transform parse_one(const std::string& part) {
            entry.name, values.size(), entry.least);
   TR_CHECK(values.size() <= entry.most, "{}: {} numbers are given, expected at most {}", entry.name,
            values.size(), entry.most);
-  return entry.make(Numbers(std::move(values)));
+  return entry.make(Numbers(entry.name, std::move(values)));
 }
 
 }  // namespace

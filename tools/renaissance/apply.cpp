@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // eval and predict: a model with weights from a file.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "core/env.h"
 #include "core/format.h"
 #include "core/input_file.h"
+#include "core/printable.h"
 #include "data/formats/idx.h"
 #include "task/config.h"
 #include "task/parse.h"
@@ -154,6 +156,42 @@ nlohmann::json prediction(const float* scores, std::int64_t classes) {
   return {{"class", order.front()}, {"top5", std::move(top)}};
 }
 
+/// True for a file that is called a picture (JPEG, PNG), or is one whatever its name.
+bool is_picture(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  for (const char* known : {".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) {
+    if (extension == known) return true;
+  }
+  const InputFile file(path);
+  std::array<std::byte, 4> head{};
+  file.read(0, std::span(head).first(std::min<std::size_t>(file.num_bytes(), head.size())));
+  const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
+  return bytes.starts_with("\xff\xd8\xff") || bytes == "\x89PNG";
+}
+
+/// Scores [n, ...] of pictures, one a file, or of the images of one other file.
+struct Scores {
+  Tensor values;
+  std::vector<std::string> pictures;  // empty: the images of `file`
+  std::string file;
+};
+
+/// Of what begins with file `at`, which moves on: pictures that follow each other share batches.
+Scores predict_next(const std::vector<std::string>& files, std::size_t& at,
+                    DeepLearningTask& task) {
+  Scores scores;
+  while (at < files.size() && is_picture(files[at])) scores.pictures.push_back(files[at++]);
+  if (!scores.pictures.empty()) {
+    scores.values = task.predict_pictures(scores.pictures);
+  } else {
+    scores.file = files[at++];
+    scores.values = task.predict_images(read_images(scores.file));
+  }
+  return scores;
+}
+
 int run_predict(const ApplyArgs& args) {
   args.json.probe();
   Session session;
@@ -161,13 +199,14 @@ int run_predict(const ApplyArgs& args) {
   configure(args, session, task);
   task.session(session).dataset({}).compile(CompileInfo::NONE);
   nlohmann::json all = nlohmann::json::array();
-  for (const std::string& file : args.files) {
-    const Tensor scores = task.predict_images(read_images(file));
-    const std::int64_t classes = scores.shape().back();
-    for (std::int64_t i = 0; i < scores.shape()[0]; ++i) {
-      nlohmann::json line = prediction(scores.data<float>() + i * classes, classes);
-      line["file"] = file;
-      line["sample"] = i;
+  for (std::size_t at = 0; at < args.files.size();) {
+    const Scores scores = predict_next(args.files, at, task);
+    const std::int64_t classes = scores.values.shape().back();
+    for (std::int64_t i = 0; i < scores.values.shape()[0]; ++i) {
+      const bool is_picture = !scores.pictures.empty();
+      nlohmann::json line = prediction(scores.values.data<float>() + i * classes, classes);
+      line["file"] = printable(is_picture ? scores.pictures[std::size_t(i)] : scores.file);
+      line["sample"] = is_picture ? 0 : i;
       if (!args.json.to_stdout()) std::printf("%s\n", line.dump().c_str());
       all.push_back(std::move(line));
     }
@@ -214,8 +253,8 @@ void add_predict(CLI::App& app, int& exit_code) {
       add_common(app, "predict", "One JSON line a sample: its class and the five best.", *args);
   command
       ->add_option("FILES", args->files,
-                   "images: IDX (raw or .gz), PGM, PPM, or safetensors with a uint8 tensor "
-                   "\"image\" [n, H, W, C]")
+                   "images: JPEG, PNG, IDX (raw or .gz), PGM, PPM, or safetensors with a uint8 "
+                   "tensor \"image\" [n, H, W, C]")
       ->required();
   command->callback([args, &exit_code] { exit_code = run_predict(*args); });
 }

@@ -50,6 +50,9 @@ void add_info(CLI::App& app, int& exit_code);
 /// Refuses an empty text (an unset shell variable) where a file or folder is to be named.
 CLI::Validator not_empty();
 
+/// Refuses what is no whole number from 0 to 2^64 - 1.
+CLI::Validator whole_number();
+
 /// Standard output, unless the JSON goes there.
 void print(const JsonOutput& json, const std::string& text);
 

@@ -2,9 +2,12 @@
 // data check, stats and split: what a set holds, without training on it.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "command.h"
+#include "core/check.h"
 #include "core/format.h"
 #include "core/human.h"
 #include "core/printable.h"
@@ -48,6 +51,8 @@ std::map<int, std::int64_t> side_bins(const data::SplitReport& report) {
   return bins;
 }
 
+constexpr std::size_t kMostListed = 100000;  // classes
+
 json to_json(const data::SplitReport& report, const std::vector<std::string>& classes) {
   json sizes = json::array(), bins = json::array(), counts = json::array();
   for (const auto& [size, count] : report.sizes) {
@@ -57,6 +62,8 @@ json to_json(const data::SplitReport& report, const std::vector<std::string>& cl
     bins.push_back({{"shorter_side_from", low}, {"to", 2 * low - 1}, {"count", count}});
   }
   for (std::size_t c = 0; c < report.class_counts.size(); ++c) {
+    // A label of millions makes as many classes: those without a sample are not listed then.
+    if (report.class_counts[c] == 0 && report.class_counts.size() > kMostListed) continue;
     json row = {{"class", c}, {"count", report.class_counts[c]}};
     if (c < classes.size()) row["name"] = printable(classes[c]);
     counts.push_back(std::move(row));
@@ -140,11 +147,24 @@ int run_stats(const DataArgs& args) {
   return sound ? kOk : kDataFailure;
 }
 
+/// The lists of a set cannot be replaced by parts of themselves: the others would be lost.
+void check_target(const DataArgs& args) {
+  namespace fs = std::filesystem;
+  const fs::path written = fs::path(args.target) / "train.csv";
+  for (const fs::path& read : {fs::path(args.path), fs::path(args.path) / "train.csv"}) {
+    std::error_code none;  // what is not there is not the same
+    if (!fs::equivalent(read, written, none)) continue;
+    throw_as<InvalidArgument>("--out {}: its train.csv is the list that is split",
+                              printable(args.target));
+  }
+}
+
 int run_split(const DataArgs& args) {
   args.json.probe();
   const data::PictureLists lists = data::list_pictures(
       args.name, args.path, {.val_fraction = args.val_fraction, .seed = args.seed});
   for (const std::string& note : lists.notes) log_message(LogLevel::WARNING, "data: " + note);
+  check_target(args);
   data::write_csv_set(lists, args.target);
   const std::int64_t val = lists.val ? lists.val->size() : 0;
   print(args.json, fmt::format("{}: {} samples for training, {} for validation, {} classes",
@@ -173,7 +193,7 @@ CLI::App* add_one(CLI::App& command, const char* name, const char* what,
 void add_split_options(CLI::App& sub, const std::shared_ptr<DataArgs>& args) {
   sub.add_option("--val-fraction", args->val_fraction,
                  "part of each class that validation takes; sets of pictures without a split");
-  sub.add_option("--seed", args->seed, "of that choice")->check(CLI::NonNegativeNumber);
+  sub.add_option("--seed", args->seed, "of that choice")->check(whole_number());
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include "command.h"
 #include "core/atomic_file.h"
+#include "task/parse.h"
 
 namespace tr::command {
 
@@ -21,7 +23,8 @@ void JsonOutput::probe() const {
 
 void JsonOutput::write(const nlohmann::json& value) const {
   if (!wanted()) return;
-  const std::string text = value.dump(2) + "\n";
+  const std::string text =
+      value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (to_stdout()) {
     std::fwrite(text.data(), 1, text.size(), stdout);  // main() tells what could not be written
   } else {
@@ -34,6 +37,15 @@ CLI::Validator not_empty() {
             return text.empty() ? std::string("it is empty, expected a name") : std::string();
           },
           ""};
+}
+
+CLI::Validator whole_number() {
+  return {[](const std::string& text) {
+            return parse_number<std::uint64_t>(text)
+                       ? std::string()
+                       : "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
+          },
+          "UINT"};
 }
 
 void print(const JsonOutput& json, const std::string& text) {

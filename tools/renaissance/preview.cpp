@@ -59,7 +59,7 @@ void add_preview(CLI::App& app, int& exit_code) {
   command->add_option("--draws", args->options.num_draws, "epochs of each")->capture_default_str();
   command->add_option("--seed", args->options.seed, "of the run")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_option("--exif", args->exif, "apply or ignore, as decode.exif of a run")
       ->check(CLI::IsMember({"apply", "ignore"}))
       ->capture_default_str();

@@ -105,8 +105,10 @@ std::string final_table(const DeepLearningTask& task, const TrainingResult& resu
   };
   std::string text = "\n";
   text += row("data", task.data_name());
-  text += row("best top-1", fmt::format("{:.2f} %", 100 * result.best_top1));
-  text += row("best epoch", std::to_string(result.best_epoch));
+  const bool validated = result.best_epoch > 0;
+  text += row("best top-1", validated ? fmt::format("{:.2f} %", 100 * result.best_top1)
+                                      : "none: nothing was validated");
+  if (validated) text += row("best epoch", std::to_string(result.best_epoch));
   text += row("images/s", format_count(result.images_per_s));
   text += row("feed", result.feed);
   const DeviceMemory memory = task.memory();

@@ -114,10 +114,10 @@ class TR_API DeepLearningTask {
   /// @throws InvalidArgument  bytes < 1. OutOfMemory at compile(): the budget cannot be reached
   /// (the smallest that can is named).
   DeepLearningTask& memory_budget(std::int64_t bytes);
-  /// The layer of that name, or all whose names begin with it and a dot, or all ("") compute in fp32
-  /// or in amp's dtype, whatever their ops do by definition (docs/numerics.md). The last call that
-  /// matches a layer holds. @throws InvalidArgument  at compile(): no such layer; LOW without amp or
-  /// for a layer whose result is fp32 by definition.
+  /// The layer of that name, or all whose names begin with it and a dot, or all ("") compute in
+  /// fp32 or in amp's dtype, whatever their ops do by definition (docs/numerics.md). The last call
+  /// that matches a layer holds. @throws InvalidArgument  at compile(): no such layer; LOW without
+  /// amp or for a layer whose result is fp32 by definition.
   DeepLearningTask& precision(const std::string& layer, LayerDType dtype);
   /// JSON lines: one a step every `every_steps` (0: none), one an epoch.
   DeepLearningTask& log_file(const std::string& path, int every_steps = 0);
@@ -150,6 +150,10 @@ class TR_API DeepLearningTask {
   Tensor predict(const Tensor& batch);
   /// predict() for UINT8 images [n, H, W, C]: through the validation transforms first.
   Tensor predict_images(const Tensor& images);
+  /// predict() for picture files (JPEG, PNG), read and transformed as those of a validation set.
+  /// @throws DataError  a file cannot be read or is no sound picture; whatever bad_sample_policy
+  /// is.
+  Tensor predict_pictures(const std::vector<std::string>& paths);
   /// Copy of a tensor by name: a parameter ("0.weight", in file layout), "ema/0.weight",
   /// "loss_scale", "counters", or any tensor of the training step, which then runs up to it once
   /// more on the last batch.

@@ -133,6 +133,11 @@ TEST_F(Cli, DataCommandsTellWhatASetHolds) {
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_TRUE(contains(faults[0].get<std::string>(), "/a/caf\\xE9.jpg")) << faults[0];
   EXPECT_EQ(run("data stats folder " + set + " --json -").code, 3);
+  const Outcome own = run("data split csv " + folder_.path("lists") + "/train.csv --out " +
+                          folder_.path("lists") + " --val-fraction 0.5");
+  EXPECT_EQ(own.code, 2);
+  EXPECT_TRUE(contains(own.err, "its train.csv is the list that is split")) << own.err;
+  EXPECT_EQ(run("data stats folder " + set + " --seed 99999999999999999999").code, 2);
   EXPECT_EQ(run("data split mnist " + set + " --out " + folder_.path("x")).code, 4);
   EXPECT_EQ(
       run("data split folder " + set + " --out " + folder_.path("x") + " --val-fraction 2").code,
@@ -462,6 +467,67 @@ TEST_F(Cli, PreviewWritesASheetAndWhatWasDrawn) {
   EXPECT_TRUE(contains(json["rows"][1]["draws"][2][2], "RandomRotation(30, fill=0): angle "));
   EXPECT_EQ(read_text(sheet).substr(1, 3), "PNG");
   EXPECT_EQ(nlohmann::json::parse(read_text(folder_.path("sheet.json"))), json);
+}
+
+/// Two classes with pictures of several kinds in each split, in a folder with any name.
+void make_picture_set(const std::string& set) {
+  namespace fs = std::filesystem;
+  for (const char* part : {"train/a", "train/b", "val/a", "val/b"}) {
+    fs::create_directories(set + "/" + part);
+    for (const char* name : {"whole.jpg", "gray.jpg", "rgba.png"}) {
+      fs::copy_file(std::string(TR_SOURCE_FOLDER "/tests/cases/img/") + name,
+                    set + "/" + part + "/" + name);
+    }
+  }
+}
+
+const char* const kPictureRecipe = R"toml(
+dataset.name = "folder"
+device = "cpu"
+global_batch_size = 3
+total_epochs = 1
+train_transforms = ["RandomResizedCrop(12)"]
+val_transforms = ["Resize(14)", "CenterCrop(12)"]
+[model]
+input = [12, 12, 3]
+layers = [{op = "fc", out_features = 2}]
+)toml";
+
+TEST_F(Cli, TrainsOnPicturesAndPredictsThem) {
+  const std::string set = folder_.path("caf\xe9 set");  // a name that is no UTF-8
+  make_picture_set(set);
+  std::ofstream(folder_.path("net.toml")) << kPictureRecipe;
+  const std::string net = folder_.path("net.toml") + " ";
+  const Outcome train = run("train " + net + "--data '" + set + "' --json - --log '" +
+                            folder_.path("l\xe9g") + "' --checkpoint " + folder_.path("run"));
+  ASSERT_EQ(train.code, 0) << train.err;
+  const auto config = nlohmann::json::parse(train.out).at("config");
+  EXPECT_EQ(config.at("dataset.path"), folder_.path("caf\\xE9 set"));
+
+  const std::string with =
+      "predict " + net + "--weights " + folder_.path("run/best_weights.safetensors") + " --json - ";
+  std::filesystem::copy_file(set + "/val/a/rgba.png", folder_.path("picture"));  // told by content
+  const Outcome predict = run(with + "'" + set + "/val/a/whole.jpg' " + folder_.path("picture"));
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  const auto rows = nlohmann::json::parse(predict.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].at("file"), folder_.path("caf\\xE9 set/val/a/whole.jpg"));
+  EXPECT_EQ(rows[1].at("top5").size(), 2u);
+  const Outcome bad = run(with + TR_SOURCE_FOLDER "/tests/cases/img/truncated_half.jpg");
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_TRUE(contains(bad.err, "truncated_half.jpg: the JPEG data is damaged or cut")) << bad.err;
+  EXPECT_EQ(run(with + folder_.path("none.png")).code, 3);
+}
+
+TEST_F(Cli, PreviewNamesThePictureThatCannotGoThroughTheChain) {
+  make_picture_set(folder_.path("set"));
+  std::filesystem::copy_file(TR_SOURCE_FOLDER "/tests/cases/img/thin_1x1000.png",
+                             folder_.path("set/train/a/thin.png"));
+  const Outcome refused = run("preview 'Resize(256), CenterCrop(224)' --dataset folder --data " +
+                              folder_.path("set") + " --out " + folder_.path("sheet.png"));
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_TRUE(contains(refused.err, "train/a/thin.png: a picture of 1000x1: Resize(256"))
+      << refused.err;
 }
 
 TEST_F(Cli, PreviewRefusesWhatIsNoChain) {
