@@ -2,8 +2,10 @@
 # cmake -DPROGRAM=... [-DARGUMENTS=a;b] [-DOVERRIDE=...] [-DFAILS=ON] -DWORDS=REGEX[;REGEX] -P expect.cmake
 # Runs PROGRAM in an empty folder; its output must match every regular expression and its exit status must be 0, or, with
 # FAILS, not 0. Without OVERRIDE the environment variable TR_OVERRIDE is unset. NEEDS: a folder without which the test skips.
+# PICTURES: a folder of pictures, some of which become a set of two classes in the subfolder pictures.
 if(NEEDS AND NOT EXISTS "${NEEDS}")
-  message("no MNIST in ${NEEDS}: skipped")
+  get_filename_component(set "${NEEDS}" NAME)
+  message("no ${set} in ${NEEDS}: skipped")
   return()
 endif()
 if(OVERRIDE)
@@ -17,6 +19,12 @@ string(SUBSTRING ${key} 0 8 key)
 set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.${key}")
 file(REMOVE_RECURSE "${folder}")
 file(MAKE_DIRECTORY "${folder}")
+if(PICTURES)
+  foreach(split train val)
+    file(COPY "${PICTURES}/whole.jpg" "${PICTURES}/gray.jpg" DESTINATION "${folder}/pictures/${split}/n01440764")
+    file(COPY "${PICTURES}/cmyk_adobe.jpg" "${PICTURES}/rgb16.png" DESTINATION "${folder}/pictures/${split}/n01443537")
+  endforeach()
+endif()
 execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} WORKING_DIRECTORY "${folder}" RESULT_VARIABLE status
                 OUTPUT_VARIABLE output ERROR_VARIABLE output)
 message("${output}")
