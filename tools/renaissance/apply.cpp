@@ -84,9 +84,11 @@ int run_eval(const ApplyArgs& args) {
                                          .read_timeout_s = values.read_timeout_s});
   task.session(session).dataset({nullptr, data.val}).compile(CompileInfo::NONE);
   const EvalResult result = task.evaluate();
-  print(args.json, fmt::format("data {}, {} samples: loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} %",
-                               task.data_name(), result.num_samples, result.loss, 100 * result.top1,
-                               100 * result.top5));
+  std::string text = fmt::format("data {}, {} samples: loss {:.4f}", task.data_name(),
+                                 result.num_samples, result.loss);
+  if (result.top1 >= 0)  // the loss has classes
+    text += fmt::format(", top-1 {:.2f} %, top-5 {:.2f} %", 100 * result.top1, 100 * result.top5);
+  print(args.json, text);
   args.json.write({{"data", task.data_name()},
                    {"num_samples", result.num_samples},
                    {"val_loss", result.loss},
@@ -229,6 +231,7 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* help, ApplyArg
   command->add_option("--set", args.sets, "any configuration key; may be repeated")
       ->type_name("KEY=VALUE")
       ->expected(1)
+      ->allow_extra_args(false)  // else it takes the positionals behind it
       ->take_all();
   args.json.add_to(*command);
   return command;

@@ -22,6 +22,17 @@ double tick_step(double range, int ticks) {
   return 10 * power;
 }
 
+/// As XML has it: the title may hold the name of a file.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '&') result += "&amp;";
+    if (c == '<') result += "&lt;";
+    if (c != '&' && c != '<') result += c;
+  }
+  return result;
+}
+
 struct Frame {
   double epochs, highest;
   double x(double epoch) const { return kLeft + epoch / epochs * (kWidth - kLeft - kRight); }
@@ -69,7 +80,7 @@ std::string lr_svg(std::span<const double> rates, std::int64_t steps_per_epoch,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 "
       "{0:g} {1:g}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" "
       "height=\"100%\" fill=\"white\"/>\n<text x=\"{2:g}\" y=\"20\" font-size=\"14\">{3}</text>\n",
-      kWidth, kHeight, kLeft, title);
+      kWidth, kHeight, kLeft, escaped(title));
   text += axes(frame) + "<polyline fill=\"none\" stroke=\"#1f77b4\" stroke-width=\"1.5\" points=\"";
   // A step holds its rate until the next one. Steps of one rate are one line.
   for (std::size_t i = 0; i < rates.size(); ++i) {

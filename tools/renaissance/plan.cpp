@@ -208,7 +208,7 @@ void check_graph(const PlanArgs& args) {
   TR_CHECK(!args.json.to_stdout(), "--graph {} and --json - both go to standard output", format);
 }
 
-/// --lr FILE: the schedule of the recipe of that name, or of the defaults, with what --set says.
+/// --lr FILE: the schedule of the recipe MODEL, without one of the defaults, with what --set says.
 void write_lr(const PlanArgs& args) {
   const bool csv = args.lr_file.ends_with(".csv");
   TR_CHECK(csv || args.lr_file.ends_with(".svg"), "--lr {}: expected a file .svg or .csv",
@@ -222,8 +222,12 @@ void write_lr(const PlanArgs& args) {
   const auto recipes = zoo::recipes();
   const bool recipe = std::any_of(recipes.begin(), recipes.end(),
                                   [&](const zoo::Recipe& r) { return r.name == args.model; });
+  const bool file = zoo::is_recipe_file(args.model);
+  TR_CHECK(recipe || file || args.model.empty(),
+           "--lr: MODEL is {}, expected a recipe by name, FILE.toml, or none (--set alone)",
+           args.model);
   if (recipe) zoo::apply_recipe(args.model, session, task);
-  if (args.model.ends_with(".toml")) zoo::apply_recipe_file(args.model, session, task);
+  if (file) zoo::apply_recipe_file(args.model, session, task);
   for (const std::string& set : args.sets) {
     const std::size_t equals = set.find('=');
     TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
@@ -356,7 +360,10 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->type_name("INT")
       ->capture_default_str();
   command->add_option("--set", args->sets, "key=value of docs/configuration.md, for --lr")
-      ->type_name("KEY=VALUE");
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)  // else it takes the positionals behind it
+      ->take_all();
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_plan(*args); });
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 
 #include "command.h"
@@ -106,8 +107,12 @@ std::string final_table(const DeepLearningTask& task, const TrainingResult& resu
   std::string text = "\n";
   text += row("data", task.data_name());
   const bool validated = result.best_epoch > 0;
-  text += row("best top-1", validated ? fmt::format("{:.2f} %", 100 * result.best_top1)
-                                      : "none: nothing was validated");
+  const bool has_classes = std::any_of(result.history.begin(), result.history.end(),
+                                       [](const EpochRecord& record) { return record.top1 >= 0; });
+  if (has_classes || !validated) {
+    text += row("best top-1", validated ? fmt::format("{:.2f} %", 100 * result.best_top1)
+                                        : "none: nothing was validated");
+  }
   if (validated) text += row("best epoch", std::to_string(result.best_epoch));
   text += row("images/s", format_count(result.images_per_s));
   text += row("feed", result.feed);
@@ -231,7 +236,7 @@ void add_train(CLI::App& app, int& exit_code) {
                       "cpu, cuda or cuda:I; without it all GPUs, else the CPU");
   command
       ->add_option("--epochs", args->epochs,
-                   "passes over the training set; a recipe's default is 10")
+                   "passes over the training set, in place of the recipe's own")
       ->type_name("INT")
       ->take_last();
   command->add_option("--seed", args->seed, "of every draw (default 0)")->type_name("UINT");
@@ -253,6 +258,7 @@ void add_train(CLI::App& app, int& exit_code) {
   command->add_option("--set", args->sets, "any configuration key; may be repeated")
       ->type_name("KEY=VALUE")
       ->expected(1)
+      ->allow_extra_args(false)  // else it takes the positionals behind it
       ->take_all();
   args->json.add_to(*command);
   command->callback([args, &exit_code] { exit_code = run_train(*args); });

@@ -103,6 +103,24 @@ TEST_F(Cli, EvalGivesTheValidationOfTraining) {
   }
 }
 
+TEST_F(Cli, ALossWithoutClassesShowsNoAccuracy) {
+  write_mnist_files(folder_.path());
+  const std::string recipe = folder_.path("copy.toml"), run_folder = folder_.path("run");
+  std::ofstream(recipe) << "dataset.name = \"mnist\"\nglobal_batch_size = 500\ntotal_epochs = 1\n"
+                           "loss = {kind = \"mse\", field = \"image\"}\n[model]\nlayers = [{op = "
+                           "\"conv\", out_channels = 1, kernel = 1}]\n";
+  const std::string data = " --data " + folder_.path();
+  const Outcome train = run("train " + recipe + data + " --checkpoint " + run_folder);
+  ASSERT_EQ(train.code, 0) << train.err;
+  EXPECT_TRUE(contains(train.out, "best epoch")) << train.out;
+  EXPECT_FALSE(contains(train.out, "top-1")) << train.out;
+  const Outcome eval =
+      run("eval " + recipe + data + " --weights " + run_folder + "/best_weights.safetensors");
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_TRUE(contains(eval.out, "450 samples: loss")) << eval.out;
+  EXPECT_FALSE(contains(eval.out, "top-1")) << eval.out;
+}
+
 TEST_F(Cli, DataCommandsTellWhatASetHolds) {
   namespace fs = std::filesystem;
   const std::string img = TR_SOURCE_FOLDER "/tests/cases/img/", set = folder_.path("set");

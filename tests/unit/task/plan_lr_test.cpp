@@ -52,7 +52,7 @@ TEST(PlanLr, TheTableHasTheRateOfEveryStep) {
 
 TEST(PlanLr, ThePictureIsOfTheRecipe) {
   const TempFolder folder;
-  ASSERT_EQ(run("mnist-mlp --lr " + folder.path("lr.svg")), 0);
+  ASSERT_EQ(run("--set total_epochs=10 mnist-mlp --lr " + folder.path("lr.svg")), 0);
   const std::string svg = content_of(folder.path("lr.svg"));
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"")) << svg;
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
@@ -63,10 +63,19 @@ TEST(PlanLr, ThePictureIsOfTheRecipe) {
   EXPECT_EQ(std::count(points.begin(), points.end(), ','), 18) << points;
 }
 
+TEST(PlanLr, ANameThatXmlWouldReadIsEscaped) {
+  const TempFolder folder;
+  const std::string recipe = folder.path("a<b&c.toml"), picture = folder.path("lr.svg");
+  std::ofstream(recipe) << "base_lr = 0.1\n[model]\nlayers = [{op = \"fc\", out_features = 10}]\n";
+  ASSERT_EQ(run("'" + recipe + "' --lr " + picture), 0);
+  EXPECT_NE(content_of(picture).find("a&lt;b&amp;c.toml"), std::string::npos);
+}
+
 TEST(PlanLr, RefusesWhatItCannotDraw) {
   const TempFolder folder;
   const std::string path = folder.path("lr.svg");
   EXPECT_EQ(run("--lr " + folder.path("lr.png")), 2);
+  EXPECT_EQ(run("resnet50 --lr " + path), 2) << "a model has no schedule";
   EXPECT_EQ(run("--lr " + path + " --steps-per-epoch 0"), 2);
   EXPECT_EQ(run("--lr " + path + " --set scheduler=cosin"), 2);
   EXPECT_EQ(run("--lr " + path + " --set scheduler=lambda"), 2);
