@@ -8,7 +8,8 @@
   - every page of docs/ is listed in docs/README.md;
   - the program printed in README.md is tests/example/readme_program.cpp, line for line, and the
     project that uses the library is tests/package/user/CMakeLists.txt, the program of docs/data.md is
-    tests/example/own_dataset.cpp, and what docs/your-own-op.md prints lies in tests/package/own_op;
+    tests/example/own_dataset.cpp, and what docs/your-own-op.md and docs/control.md print lies in
+    tests/package/own_op and tests/package/own_loss;
   - every TR_ environment variable that the code asks for is described in docs/env.md.
 
 usage: check_docs.py [ROOT] | check_docs.py --self-test
@@ -28,6 +29,7 @@ MAKE = re.compile(r"(?:`|^\s*(?:\$ )?)make ([a-z][a-z-]*)", re.M)
 PROGRAM = "tests/example/readme_program.cpp"
 PROGRAMS = {"README.md": [PROGRAM, "tests/package/user/CMakeLists.txt"],
             "docs/data.md": ["tests/example/own_dataset.cpp"],
+            "docs/control.md": ["tests/package/own_loss/losses.cpp"],
             "docs/your-own-op.md": [f"tests/package/own_op/{n}" for n in (
                 "soft_cap.cpp", "soft_cap_cuda.cu", "CMakeLists.txt")]}
 LANGUAGES = {".cpp": "cpp", ".cu": "cpp", ".txt": "cmake"}

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algo/loss_spec.h"
+#include "algo/own_loss.h"
 #include "core/check.h"
 #include "core/nearest_name.h"
 
@@ -21,13 +22,19 @@ constexpr std::pair<Kind, std::string_view> kNames[] = {{Kind::CROSS_ENTROPY, "c
                                                         {Kind::SMOOTH_L1, "smooth_l1"},
                                                         {Kind::BCE_WITH_LOGITS, "bce_with_logits"},
                                                         {Kind::FOCAL, "focal"},
-                                                        {Kind::KL_DIV, "kl_div"}};
+                                                        {Kind::KL_DIV, "kl_div"},
+                                                        {Kind::OWN, "own"}};
 
 void check_weights(Kind kind, std::string_view what, const std::vector<float>& weights) {
   for (const float w : weights) {
     TR_CHECK(w >= 0 && std::isfinite(w), "{}: {} has {}, expected finite numbers of at least 0",
              name_of(kind), what, w);
   }
+}
+
+/// What messages and records call a term.
+std::string called(const LossTerm& term) {
+  return term.kind == Kind::OWN ? term.own_name : std::string(name_of(term.kind));
 }
 
 std::string text_of(const LossTerm& t) {
@@ -42,7 +49,8 @@ std::string text_of(const LossTerm& t) {
     add(true, "target_value", *t.target_value);
   } else {
     add(t.target_output >= 0, "target_output", t.target_output);
-    const bool usual = t.field == (t.kind == Kind::CROSS_ENTROPY ? "label" : "target");
+    const bool usual =
+        t.kind == Kind::OWN || t.field == (t.kind == Kind::CROSS_ENTROPY ? "label" : "target");
     add(t.target_output < 0 && !usual, "field", t.field);
   }
   add(t.label_smoothing != 0, "label_smoothing", t.label_smoothing);
@@ -55,7 +63,9 @@ std::string text_of(const LossTerm& t) {
   add(t.kind == Kind::FOCAL, "alpha", t.alpha);
   add(t.kind == Kind::FOCAL, "gamma", t.gamma);
   add(t.logits, "temperature", t.temperature);
-  std::string text(name_of(t.kind));
+  add(t.class_scores, "class_scores", t.class_scores);
+  if (t.kind == Kind::OWN) add(true, "expression", own_loss_digest(t));
+  std::string text = called(t);
   if (!parts.empty()) text += fmt::format("({})", fmt::join(parts, " "));
   return text;
 }
@@ -63,30 +73,37 @@ std::string text_of(const LossTerm& t) {
 /// Adds a term's nodes. `number` is its place in the loss, of which its constants are named.
 class TermBuilder {
  public:
-  TermBuilder(GraphBuilder& builder, const LossTerm& term, int number,
-              std::span<const TensorId> outputs)
-      : builder_(builder), term_(term), number_(number), outputs_(outputs) {}
+  TermBuilder(GraphBuilder& builder, const LossTerm& term, int number, const LossOperands& operands)
+      : builder_(builder), term_(term), number_(number), operands_(operands) {}
 
-  TensorId add(const FieldLookup& field) {
-    const TensorId y = output(term_.output), target = target_of(y, field);
-    TensorId loss = term_.kind == Kind::CROSS_ENTROPY ? cross_entropy(y, target)
-                    : term_.kind == Kind::KL_DIV      ? kl_div(y, target)
-                                                      : pair(y, target);
+  TensorId add() {
+    const TensorId loss =
+        term_.kind == Kind::OWN ? add_own_loss(builder_, term_, operands_) : comparison();
     const double factor = term_.weight * term_.temperature * term_.temperature;
     return factor == 1 ? loss : scaled(loss, factor);
   }
 
  private:
-  TensorId output(int index) const {
-    TR_CHECK(index < int(outputs_.size()),
-             "{}: output is {}, expected below {} (outputs of the model)", name_of(term_.kind),
-             index, outputs_.size());
-    return outputs_[std::size_t(index)];
+  TensorId comparison() {
+    const TensorId y = output(term_.output), target = target_of(y);
+    switch (term_.kind) {
+      case Kind::CROSS_ENTROPY: return cross_entropy(y, target);
+      case Kind::KL_DIV: return kl_div(y, target);
+      default: return pair(y, target);
+    }
   }
 
-  TensorId target_of(TensorId y, const FieldLookup& field) {
+  TensorId output(int index) const {
+    const std::span<const TensorId> outputs = operands_.outputs;
+    TR_CHECK(index < int(outputs.size()),
+             "{}: output is {}, expected below {} (outputs of the model)", name_of(term_.kind),
+             index, outputs.size());
+    return outputs[std::size_t(index)];
+  }
+
+  TensorId target_of(TensorId y) {
     if (term_.target_value) return builder_.add("full_like", {y}, {{"value", *term_.target_value}});
-    if (term_.target_output < 0) return field(term_.field);
+    if (term_.target_output < 0) return operands_.field(term_.field);
     const TensorId other = builder_.add("stop_gradient", {output(term_.target_output)});
     // Outputs may be 16-bit, targets are fp32.
     return builder_.add("cast", {other}, {{"dtype", std::string("fp32")}});
@@ -144,7 +161,7 @@ class TermBuilder {
   GraphBuilder& builder_;
   const LossTerm& term_;
   const int number_;
-  const std::span<const TensorId> outputs_;
+  const LossOperands& operands_;
 };
 
 void add_constants(const LossTerm& term, int number, LossSpec& spec) {
@@ -169,6 +186,7 @@ std::string_view name_of(Kind kind) {
 Kind loss_kind_from_name(std::string_view name) {
   std::vector<std::string> known;
   for (const auto& [kind, text] : kNames) {
+    if (kind == Kind::OWN) continue;  // its expression has no name
     if (text == name) return kind;
     known.emplace_back(text);
   }
@@ -176,7 +194,8 @@ Kind loss_kind_from_name(std::string_view name) {
 }
 
 void LossTerm::validate() const {
-  const std::string_view who = name_of(kind);
+  if (kind == Kind::OWN) validate_own_loss(*this);
+  const std::string who = called(*this);
   const auto only = [&](bool set, Kind owner, std::string_view option) {
     TR_CHECK(!set || kind == owner, "{}: {} is set, which only {} takes", who, option,
              name_of(owner));
@@ -188,6 +207,7 @@ void LossTerm::validate() const {
   only(ignore_index.has_value(), Kind::CROSS_ENTROPY, "ignore_index");
   only(!pos_weight.empty(), Kind::BCE_WITH_LOGITS, "pos_weight");
   only(logits, Kind::KL_DIV, "logits");
+  only(class_scores, Kind::OWN, "class_scores");
   check_weights(kind, "class_weights", class_weights);
   check_weights(kind, "pos_weight", pos_weight);
   TR_CHECK(output >= 0, "{}: output is {}, expected at least 0", who, output);
@@ -199,7 +219,7 @@ void LossTerm::validate() const {
            "{}: it compares with an output or a number, expected a field of labels", who);
   TR_CHECK(!target_value || std::isfinite(*target_value),
            "{}: target_value is {}, expected a finite number", who, target_value.value_or(0));
-  TR_CHECK(targets || !field.empty(), "{}: the field's name is empty", who);
+  TR_CHECK(targets || !field.empty() || kind == Kind::OWN, "{}: the field's name is empty", who);
   TR_CHECK(std::isfinite(weight), "{}: weight is {}, expected a finite number", who, weight);
   const bool line = kind == Kind::SMOOTH_L1 ? delta >= 0 : delta > 0;
   TR_CHECK(line && std::isfinite(delta), "{}: {} is {}, expected a positive number", who,
@@ -222,8 +242,7 @@ Loss operator*(double weight, Loss loss) {
 
 std::string Loss::name() const {
   std::string name;
-  for (const LossTerm& term : terms)
-    name += (name.empty() ? "" : "+") + std::string(name_of(term.kind));
+  for (const LossTerm& term : terms) name += (name.empty() ? "" : "+") + called(term);
   return name;
 }
 
@@ -235,8 +254,14 @@ std::string Loss::text() const {
 
 void Loss::validate() const {
   TR_CHECK(!terms.empty(),
-           "loss: it has no term, expected CrossEntropyLoss, MSELoss or BCEWithLogitsLoss");
+           "loss: it has no term, expected a loss such as CrossEntropyLoss, MSELoss or OwnLoss");
   for (const LossTerm& term : terms) term.validate();
+}
+
+std::vector<std::string> fields_of(const LossTerm& term) {
+  if (term.kind == Kind::OWN) return own_loss_fields(term);
+  if (term.target_value || term.target_output >= 0) return {};
+  return {term.field};
 }
 
 LossSpec loss_spec(const Loss& loss, int first) {
@@ -246,19 +271,19 @@ LossSpec loss_spec(const Loss& loss, int first) {
   for (std::size_t i = 0; i < loss.terms.size(); ++i) {
     const LossTerm& term = loss.terms[i];
     add_constants(term, first + int(i), spec);
-    if (term.target_value || term.target_output >= 0) continue;
-    if (std::find(spec.fields.begin(), spec.fields.end(), term.field) == spec.fields.end()) {
-      spec.fields.push_back(term.field);
+    for (const std::string& field : fields_of(term)) {
+      if (std::find(spec.fields.begin(), spec.fields.end(), field) == spec.fields.end())
+        spec.fields.push_back(field);
     }
   }
   // Metrics look at the first output: it must be the one that holds class scores.
+  const LossTerm& front = loss.terms.front();
   spec.classification =
-      loss.terms.front().kind == Kind::CROSS_ENTROPY && loss.terms.front().output == 0;
-  spec.build = [terms = loss.terms, first](GraphBuilder& builder, std::span<const TensorId> outputs,
-                                           const FieldLookup& field) {
+      front.class_scores || (front.kind == Kind::CROSS_ENTROPY && front.output == 0);
+  spec.build = [terms = loss.terms, first](GraphBuilder& builder, const LossOperands& operands) {
     TensorId sum = kNoTensor;
     for (std::size_t i = 0; i < terms.size(); ++i) {
-      const TensorId loss_sum = TermBuilder(builder, terms[i], first + int(i), outputs).add(field);
+      const TensorId loss_sum = TermBuilder(builder, terms[i], first + int(i), operands).add();
       sum = sum == kNoTensor ? loss_sum : builder.add("add", {sum, loss_sum});
     }
     return sum;

@@ -3,6 +3,7 @@
 
 #include "graph/compiler.h"
 #include "renaissance/algo/optimizer.h"
+#include "renaissance/algo/scheduler.h"
 
 namespace tr {
 
@@ -10,5 +11,11 @@ namespace tr {
 /// moments. Weight decay is not among them: it is a column of the step table
 /// (Optimizer::weight_decay).
 OptimizerSpec optimizer_spec(const Optimizer& optimizer);
+
+/// The same under a schedule. One that moves the momentum chooses the op that reads it from the
+/// step table, kGroupMomentum of parameter group `group`.
+/// @throws InvalidArgument  the schedule moves a momentum, and the optimizer is not SGD, Adam or
+/// AdamW.
+OptimizerSpec optimizer_spec(const Optimizer& optimizer, const Scheduler& scheduler, int group);
 
 }  // namespace tr

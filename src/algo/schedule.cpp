@@ -14,7 +14,7 @@ using Kind = Scheduler::Kind;
 
 /// A place in the run after warm-up, in units (epochs or steps).
 struct Position {
-  std::int64_t done = 0;    // units since warm-up ended
+  std::int64_t done = 0;    // units since warm-up ended; negative: in it
   std::int64_t length = 0;  // units after warm-up
   std::int64_t unit = 1;    // units an epoch
   std::int64_t epoch = 0;   // from the start of the run
@@ -39,7 +39,7 @@ double stable_then_decay(const Scheduler& s, const Position& p) {
   return s.base_lr + (s.end_lr - s.base_lr) * double(p.done - begin) / double(p.length - begin);
 }
 
-/// A rate that goes from one value to another between two positions.
+/// A value that goes from one value to another between two positions.
 struct Stretch {
   double from, to, begin, end;
 
@@ -51,15 +51,22 @@ struct Stretch {
   }
 };
 
-double one_cycle(const Scheduler& s, const Position& p) {
-  const double first = s.base_lr / s.div_factor, last = first / s.final_div_factor;
+/// A value of ONE_CYCLE that begins at `first`, is `peak` where the rate is highest, ends at
+/// `last`.
+double one_cycle(const Scheduler& s, const Position& p, double first, double peak_value,
+                 double last) {
   const double at = double(p.done), end = double(p.length - 1);
   const double peak = s.pct_start * double(p.length) - 1;
-  if (at <= peak) return Stretch{first, s.base_lr, 0, peak}.at(at, s.linear_anneal);
-  if (!s.three_phase) return Stretch{s.base_lr, last, peak, end}.at(at, s.linear_anneal);
+  if (at <= peak) return Stretch{first, peak_value, 0, peak}.at(at, s.linear_anneal);
+  if (!s.three_phase) return Stretch{peak_value, last, peak, end}.at(at, s.linear_anneal);
   const double down = 2 * s.pct_start * double(p.length) - 2;
-  if (at <= down) return Stretch{s.base_lr, first, peak, down}.at(at, s.linear_anneal);
+  if (at <= down) return Stretch{peak_value, first, peak, down}.at(at, s.linear_anneal);
   return Stretch{first, last, down, end}.at(at, s.linear_anneal);
+}
+
+double one_cycle_rate(const Scheduler& s, const Position& p) {
+  const double first = s.base_lr / s.div_factor;
+  return one_cycle(s, p, first, s.base_lr, first / s.final_div_factor);
 }
 
 double linear(const Scheduler& s, const Position& p) {
@@ -89,7 +96,7 @@ double after_warmup(const Scheduler& s, const Position& p) {
     case Kind::WSD: return stable_then_decay(s, p);
     case Kind::COSINE_WARM_RESTARTS: return warm_restarts(s, p);
     case Kind::LINEAR: return linear(s, p);
-    case Kind::ONE_CYCLE: return one_cycle(s, p);
+    case Kind::ONE_CYCLE: return one_cycle_rate(s, p);
     case Kind::PLATEAU: return s.base_lr;
     case Kind::LAMBDA: return s.base_lr * s.factor(p.done);
   }
@@ -100,26 +107,38 @@ double warmup_start(const Scheduler& s) {
   return s.warmup_start_factor >= 0 ? s.warmup_start_factor * s.base_lr : s.warmup_start_lr;
 }
 
-}  // namespace
-
-double lr_at(const Scheduler& s, std::int64_t step, std::int64_t steps_per_epoch,
-             int total_epochs) {
-  TR_CHECK(steps_per_epoch >= 1, "lr_at: steps_per_epoch is {}, expected at least 1",
+Position position_of(const Scheduler& s, std::int64_t step, std::int64_t steps_per_epoch,
+                     int total_epochs) {
+  TR_CHECK(steps_per_epoch >= 1, "schedule: steps_per_epoch is {}, expected at least 1",
            steps_per_epoch);
-  TR_CHECK(total_epochs >= 1, "lr_at: total_epochs is {}, expected at least 1", total_epochs);
+  TR_CHECK(total_epochs >= 1, "schedule: total_epochs is {}, expected at least 1", total_epochs);
   TR_CHECK(step >= 0 && step < steps_per_epoch * total_epochs,
-           "lr_at: step is {}, expected 0 to {} (the run's last)", step,
+           "schedule: step is {}, expected 0 to {} (the run's last)", step,
            steps_per_epoch * total_epochs - 1);
   const std::int64_t unit = s.by_batch ? steps_per_epoch : 1;
   const std::int64_t position = s.by_batch ? step : step / steps_per_epoch;
   const std::int64_t warmup = std::min(s.warmup_epochs, total_epochs) * unit;
-  if (position + 1 == warmup) return s.base_lr;  // exactly, whatever rounding the line would bring
-  if (position < warmup) {
-    const double start = warmup_start(s);
-    return start + (s.base_lr - start) * double(position + 1) / double(warmup);
-  }
-  return after_warmup(
-      s, {position - warmup, total_epochs * unit - warmup, unit, step / steps_per_epoch});
+  return {position - warmup, total_epochs * unit - warmup, unit, step / steps_per_epoch};
+}
+
+}  // namespace
+
+double lr_at(const Scheduler& s, std::int64_t step, std::int64_t steps_per_epoch,
+             int total_epochs) {
+  const Position p = position_of(s, step, steps_per_epoch, total_epochs);
+  if (p.done == -1) return s.base_lr;  // exactly, whatever rounding the line would bring
+  if (p.done >= 0) return after_warmup(s, p);
+  const std::int64_t warmup = total_epochs * p.unit - p.length;
+  const double start = warmup_start(s);
+  return start + (s.base_lr - start) * double(warmup + p.done + 1) / double(warmup);
+}
+
+std::optional<double> momentum_at(const Scheduler& s, std::int64_t step,
+                                  std::int64_t steps_per_epoch, int total_epochs) {
+  if (s.kind != Kind::ONE_CYCLE || !s.cycle_momentum) return std::nullopt;
+  const Position p = position_of(s, step, steps_per_epoch, total_epochs);
+  if (p.done < 0) return s.max_momentum;
+  return one_cycle(s, p, s.max_momentum, s.base_momentum, s.max_momentum);
 }
 
 void check_factors(const Scheduler& s, std::int64_t steps_per_epoch, int total_epochs) {

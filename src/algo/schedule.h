@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "renaissance/algo/scheduler.h"
@@ -33,6 +34,12 @@ namespace tr {
 /// Pure. @throws InvalidArgument  steps_per_epoch or total_epochs < 1, or step outside the run.
 double lr_at(const Scheduler& scheduler, std::int64_t step, std::int64_t steps_per_epoch,
              int total_epochs);
+
+/// Momentum, or beta1, of the same step where the schedule moves it: of ONE_CYCLE with
+/// cycle_momentum, between max_momentum and base_momentum as the rate goes between first and base;
+/// max_momentum in warm-up and, with three_phase, in the last phase.
+std::optional<double> momentum_at(const Scheduler& scheduler, std::int64_t step,
+                                  std::int64_t steps_per_epoch, int total_epochs);
 
 /// Asks a LAMBDA for every factor of the run. @throws InvalidArgument  one is negative or not
 /// finite.

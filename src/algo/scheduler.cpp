@@ -54,6 +54,11 @@ void check_one_cycle(const Scheduler& s) {
            s.three_phase ? " (three_phase is on)" : "");
   check_at_least("div_factor", s.div_factor, 1);
   check_at_least("final_div_factor", s.final_div_factor, 1);
+  TR_CHECK(s.max_momentum > 0 && s.max_momentum < 1,
+           "scheduler: max_momentum is {}, expected between 0 and 1", s.max_momentum);
+  TR_CHECK(s.base_momentum > 0 && s.base_momentum <= s.max_momentum,
+           "scheduler: base_momentum is {}, expected above 0, up to max_momentum {}",
+           s.base_momentum, s.max_momentum);
 }
 
 void check_plateau(const Scheduler& s) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/arch_plan.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
@@ -12,9 +13,6 @@
 
 namespace tr {
 namespace {
-
-// Shapes are derived for this many samples; two, since batch norm refuses a single value a channel.
-constexpr std::int64_t kProbeBatch = 2;
 
 std::string join(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
@@ -48,14 +46,16 @@ Where first_place(const BluePrint& part) {
 
 class Expander {
  public:
-  Expander(const BluePrint& model, const std::map<std::string, TensorType>& fields) {
+  Expander(const BluePrint& model, const std::map<std::string, TensorType>& fields,
+           const ExpandOptions& options)
+      : batch_(options.batch) {
     TR_CHECK(model.node() != nullptr, "expand: the model is empty");
     std::vector<int> inputs;
     for (int i = 0; i < model.num_inputs(); ++i) inputs.push_back(add_input(model, i, fields));
-    plan_.outputs = place(model, inputs, "");
+    plan_.outputs = place(model, inputs, options.prefix);
     for (ArchLayer& layer : plan_.layers) {
-      layer.cost.flops /= kProbeBatch;
-      layer.cost.bytes /= kProbeBatch;
+      layer.cost.flops /= batch_;
+      layer.cost.bytes /= batch_;
     }
   }
 
@@ -75,7 +75,7 @@ class Expander {
           "{}", unknown_name_message("model: input field of the data", field, known));
     }
     plan_.inputs.push_back({field, it->second});
-    values_.push_back({{it->second.shape.prepend(kProbeBatch), it->second.dtype}, {}});
+    values_.push_back({{it->second.shape.prepend(batch_), it->second.dtype}, {}});
     return int(values_.size()) - 1;
   }
 
@@ -268,6 +268,7 @@ class Expander {
     return index;
   }
 
+  const std::int64_t batch_;
   ArchPlan plan_;
   std::vector<ValueInfo> values_;
   std::set<std::string> layer_names_;
@@ -277,8 +278,21 @@ class Expander {
 
 }  // namespace
 
-ArchPlan expand(const BluePrint& model, const std::map<std::string, TensorType>& fields) {
-  return Expander(model, fields).take();
+ArchPlan expand(const BluePrint& model, const std::map<std::string, TensorType>& fields,
+                const ExpandOptions& options) {
+  return Expander(model, fields, options).take();
+}
+
+TensorType ArchPlan::output_type(std::size_t output) const {
+  const int value = outputs.at(output);
+  if (value < int(inputs.size())) return inputs[std::size_t(value)].sample_type;
+  for (const ArchLayer& layer : layers) {
+    const auto at = std::find(layer.outputs.begin(), layer.outputs.end(), value);
+    if (at == layer.outputs.end()) continue;
+    const TensorType& type = layer.types[std::size_t(at - layer.outputs.begin())];
+    return {type.shape.drop_first(), type.dtype};
+  }
+  throw_as<InternalError>("no layer makes output {}", output);
 }
 
 std::int64_t ArchPlan::num_params() const {

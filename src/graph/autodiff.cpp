@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 
 #include "core/check.h"
@@ -8,8 +9,8 @@
 namespace tr {
 namespace {
 
-/// One backward pass over a graph: walks the forward nodes in reverse, asks each op's rule, sums what
-/// reaches one tensor on several ways.
+/// One backward pass over a graph: walks the forward nodes in reverse, asks each op's rule, sums
+/// what reaches one tensor on several ways.
 class Backward {
  public:
   Backward(GraphBuilder& builder, std::span<const std::pair<TensorId, TensorId>> seeds,
@@ -29,13 +30,17 @@ class Backward {
     needs_.assign(builder_.graph().tensors.size(), false);
     for (const TensorId id : wanted) needs_[std::size_t(id)] = true;
     for (const Node& node : builder_.graph().nodes) {
-      if (!any_needed(node.inputs)) continue;
+      if (!depends(node)) continue;
       for (const TensorId id : node.outputs) needs_[std::size_t(id)] = true;
     }
   }
 
-  bool any_needed(const std::vector<TensorId>& ids) const {
-    for (const TensorId id : ids) {
+  /// Inputs of which an op sees the type alone carry nothing.
+  bool depends(const Node& node) const {
+    const int read = OpRegistry::instance().get(node.op).type_only_from;
+    const std::size_t count = read < 0 ? node.inputs.size() : std::size_t(read);
+    for (std::size_t i = 0; i < std::min(count, node.inputs.size()); ++i) {
+      const TensorId id = node.inputs[i];
       if (id != kNoTensor && std::size_t(id) < needs_.size() && needs_[std::size_t(id)])
         return true;
     }
@@ -44,7 +49,7 @@ class Backward {
 
   void visit(std::size_t index) {
     const Node node = builder_.graph().nodes[index];  // a copy: the rule appends nodes
-    if (!any_needed(node.inputs)) return;
+    if (!depends(node)) return;
     builder_.at(GraphId::BACKWARD, node.layer, node.where);
     std::vector<TensorId> dout;
     bool reached = false;

@@ -20,6 +20,14 @@ namespace tr {
 /// Finds the tensor of a field while a loss is built. @throws InvalidArgument  no such field.
 using FieldLookup = std::function<TensorId(const std::string& field)>;
 
+/// What a loss is built over.
+struct LossOperands {
+  std::span<const TensorId> outputs;  // of the model
+  FieldLookup field;
+  std::vector<TensorType> output_types;             // of one sample
+  std::map<std::string, TensorType> sample_fields;  // types of one sample
+};
+
 /// A loss as data for the compiler: a sub-graph over model outputs and fields.
 struct LossSpec {
   std::string name;
@@ -28,8 +36,7 @@ struct LossSpec {
   std::map<std::string, std::string> training_fields;
   bool classification = false;  // outputs are class scores: top-1 and top-5 mean something
   /// Adds nodes and returns the FP32 scalar sum of the samples' losses.
-  std::function<TensorId(GraphBuilder&, std::span<const TensorId> outputs, const FieldLookup&)>
-      build;
+  std::function<TensorId(GraphBuilder&, const LossOperands&)> build;
   /// Values of the persistent TABLE tensors that build() makes, by name.
   std::vector<std::pair<std::string, Tensor>> constants;
 };
@@ -60,8 +67,8 @@ struct ParamGroup {
   bool frozen = false;
 };
 
-/// The dtype in which layers compute, whatever their ops' definitions say. `layer` is a layer's name
-/// or the part of names before a dot; "" is every layer. The last rule that matches holds.
+/// The dtype in which layers compute, whatever their ops' definitions say. `layer` is a layer's
+/// name or the part of names before a dot; "" is every layer. The last rule that matches holds.
 struct PrecisionRule {
   std::string layer;
   bool low = false;  // amp's dtype, else fp32
@@ -106,7 +113,7 @@ struct GraphOptions {
   std::optional<RawImages> raw_images;
   std::optional<DType> low_dtype;  // amp: FP16 or BF16
   std::vector<PrecisionRule> precision;
-  bool loss_scaling = false;       // FP16 only
+  bool loss_scaling = false;  // FP16 only
   float initial_loss_scale = 1;
   int loss_scale_growth_interval = 0;  // 0: never grows
   float grad_clip_norm = 0;            // 0: off
@@ -116,8 +123,8 @@ struct GraphOptions {
   int world_size = 1;
   std::int64_t bucket_bytes = 25 << 20;
   std::vector<ParamGroup> groups;
-  /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose names
-  /// begin so. Unset: it treats none.
+  /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose
+  /// names begin so. Unset: it treats none.
   std::optional<std::vector<std::string>> matrices_except;
   /// Prefixes of the names of parameters without a gradient, for each state that a TRAIN variant
   /// may be in. The segment table must say the same while such a variant runs. Empty: one state.

@@ -23,8 +23,11 @@ struct TypedId {
 class ModelGraph {
  public:
   ModelGraph(const GraphSources& sources, const GraphKind& kind)
-      : sources_(sources), kind_(kind), layout_(layout_params(sources.plan, sources.options)),
-        precision_(plan_precision(sources.plan, sources.options)), builder_(graph_) {}
+      : sources_(sources),
+        kind_(kind),
+        layout_(layout_params(sources.plan, sources.options)),
+        precision_(plan_precision(sources.plan, sources.options)),
+        builder_(graph_) {}
 
   ComputationGraph build() {
     if (training() && !sources_.objectives.empty()) {
@@ -80,15 +83,15 @@ class ModelGraph {
   TensorId segments() {
     const auto bytes =
         std::int64_t(std::max<std::size_t>(1, layout_.segments.size()) * sizeof(Segment));
-    return builder_.persistent(of_objective("segments"), Role::TABLE,
-                               {Shape{bytes}, DType::UINT8});
+    return builder_.persistent(of_objective("segments"), Role::TABLE, {Shape{bytes}, DType::UINT8});
   }
 
   /// The fp32 tensor of a parameter or buffer that this graph reads.
   TensorId param_tensor(int index) {
     const Param& param = sources_.plan.params[std::size_t(index)];
     if (param.spec.kind == ParamKind::BUFFER) {
-      const bool next = training() && !kind_.micro.first;  // later micro-batches go on from what is new
+      const bool next =
+          training() && !kind_.micro.first;  // later micro-batches go on from what is new
       return next ? next_buffer(index)
                   : builder_.persistent(param.name, Role::BUFFER, param.spec.type, index);
     }
@@ -103,7 +106,8 @@ class ModelGraph {
   TensorId low_param_tensor(int index) {
     const Param& param = sources_.plan.params[std::size_t(index)];
     const DType low = *options().low_dtype;
-    if (kind_.ema) return cast_of(param_tensor(index), low);  // averages have no 16-bit copy of their own
+    if (kind_.ema)
+      return cast_of(param_tensor(index), low);  // averages have no 16-bit copy of their own
     return builder_.persistent(param.name + ".cast", Role::WEIGHT_CAST,
                                {param.spec.type.shape, low}, index);
   }
@@ -154,12 +158,12 @@ class ModelGraph {
         trained_.emplace_back(param, inputs.back());
     }
     Attrs attrs = layer.attrs;
-    if (def.needs_draws) {
+    const bool replaced = !training() && !def.eval_op.empty();
+    if (def.needs_draws && !replaced) {
       inputs.push_back(counters());
       inputs.push_back(step_ints());
       attrs.set("draw_id", std::int64_t(fnv1a64(layer.name) >> 1));
     }
-    const bool replaced = !training() && !def.eval_op.empty();
     const std::vector<TensorId> outputs =
         builder_.add_op(replaced ? def.eval_op : layer.op, inputs, attrs);
     if (training()) retag_buffers(def, layer, outputs);
@@ -177,9 +181,8 @@ class ModelGraph {
     if (now) return true;
     if (objective_ >= 0 && !name.starts_with(sources_.objectives[std::size_t(objective_)].trains))
       return true;
-    return std::any_of(layout_.segments.begin(), layout_.segments.end(), [&](const Segment& s) {
-      return s.param == param && s.frozen != 0;
-    });
+    return std::any_of(layout_.segments.begin(), layout_.segments.end(),
+                       [&](const Segment& s) { return s.param == param && s.frozen != 0; });
   }
 
   void retag_buffers(const OpDef& def, const ArchLayer& layer,
@@ -214,9 +217,15 @@ class ModelGraph {
   TensorId add_loss(const LossSpec& loss) {
     builder_.at(GraphId::LOSS, loss.name);
     std::vector<TensorId> outputs;
-    for (const int value : sources_.plan.outputs) outputs.push_back(values_[std::size_t(value)].id);
-    return loss.build(builder_, outputs,
-                               [&](const std::string& name) { return field(name); });
+    LossOperands operands;
+    for (std::size_t i = 0; i < sources_.plan.outputs.size(); ++i) {
+      outputs.push_back(values_[std::size_t(sources_.plan.outputs[i])].id);
+      operands.output_types.push_back(sources_.plan.output_type(i));
+    }
+    operands.outputs = outputs;
+    operands.field = [&](const std::string& name) { return field(name); };
+    operands.sample_fields = sources_.sample_fields;
+    return loss.build(builder_, operands);
   }
 
   /// Gradients go straight into their places: the last node of each writes the GRADIENT tensor.
@@ -360,7 +369,8 @@ class ModelGraph {
                       {{"decay", double(options().ema_decay)}});
   }
 
-  /// Metrics of the micro-batch, then the counters. `state` is found_inf, grad_sumsq, loss_scale, or empty.
+  /// Metrics of the micro-batch, then the counters. `state` is found_inf, grad_sumsq, loss_scale,
+  /// or empty.
   void record(TensorId loss_sum, const std::string& prefix, const std::vector<TensorId>& state) {
     builder_.at(GraphId::METRICS, "");
     std::vector<TensorId> inputs = {results(prefix), counters(prefix), loss_sum, correct()};
@@ -400,12 +410,9 @@ class ModelGraph {
 
   /// Scores of a sample in the first output; 0: it is one of the model's inputs.
   std::int64_t num_classes() const {
-    for (const ArchLayer& layer : sources_.plan.layers) {
-      for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
-        if (layer.outputs[i] == sources_.plan.outputs.front()) return layer.types[i].shape.back();
-      }
-    }
-    return 0;
+    const bool made = sources_.plan.outputs.front() >= int(sources_.plan.inputs.size());
+    const Shape scores = sources_.plan.output_type(0).shape;
+    return made && scores.rank() > 0 ? scores.back() : 0;
   }
 
   void set_range_type(LogicalTensor& tensor) const {
@@ -429,7 +436,8 @@ class ModelGraph {
   GraphBuilder builder_;
   int objective_ = -1;  // whose part is being built
   std::vector<TypedId> values_;
-  std::vector<std::pair<int, TensorId>> trained_;  // parameter, the tensor that the forward pass reads
+  std::vector<std::pair<int, TensorId>>
+      trained_;  // parameter, the tensor that the forward pass reads
 };
 
 }  // namespace

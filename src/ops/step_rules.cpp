@@ -57,6 +57,16 @@ void check_segments(const TensorType& type) {
            sizeof(Segment));
 }
 
+void check_draws(Types in, std::size_t first) {
+  TR_CHECK(in[0].shape.rank() >= 1, "x has shape [], expected [N, ...]");
+  if (in.size() == first) return;
+  check_counters(in[first]);
+  const bool both = in.size() == first + 2;
+  TR_CHECK(both && in[first + 1].shape.rank() == 2 && in[first + 1].shape[1] == kStepInts,
+           "{} inputs, expected {}, counters and step_ints [capacity, {}]", in.size(),
+           first == 1 ? "x" : "dy, x", int(kStepInts));
+}
+
 void check_optional_scalar(std::string_view name, Types in, std::size_t index, DType dtype) {
   if (index < in.size() && in[index] != TensorType{}) check_scalar(name, in[index], dtype);
 }

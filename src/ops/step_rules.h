@@ -28,6 +28,8 @@ void check_growth_interval(const Attrs& attrs);
 
 /// 0 <= attribute `name` < 1
 void check_fraction(const Attrs& attrs, const char* name);
+/// Behind `first` inputs come none, in a plan, or counters and step_ints, which address draws.
+void check_draws(Types in, std::size_t first);
 /// The first `wanted` of `places` moments, from input `first` on, are there and the others are not.
 void check_num_moments(Types in, std::size_t first, std::size_t places, std::size_t wanted);
 

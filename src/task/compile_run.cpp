@@ -136,11 +136,14 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches,
 
 /// The first objective's loss is what validation reports; top-1 of it means nothing while others
 /// train too.
-void add_objectives(const std::vector<Objective>& objectives, CompileRequest& request) {
+void add_objectives(const TrainOptions& train, CompileRequest& request) {
+  const std::vector<Objective>& objectives = train.objectives;
   int term = 0;
   for (const Objective& objective : objectives) {
-    request.objectives.push_back(
-        {objective.trains, loss_spec(objective.loss, term), optimizer_spec(objective.optimizer)});
+    const Scheduler& scheduler = objective.scheduler ? *objective.scheduler : train.scheduler;
+    const int group = int(request.objectives.size());
+    request.objectives.push_back({objective.trains, loss_spec(objective.loss, term),
+                                  optimizer_spec(objective.optimizer, scheduler, group)});
     term += int(objective.loss.terms.size());
   }
   if (objectives.empty()) return;
@@ -428,8 +431,9 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.model = request.model;
   compile_request.sample_fields = fields;
   compile_request.loss = std::move(loss);
-  compile_request.optimizer = optimizer_spec(run.config.train.optimizer);
-  add_objectives(run.config.train.objectives, compile_request);
+  compile_request.optimizer =
+      optimizer_spec(run.config.train.optimizer, run.config.train.scheduler, 0);
+  add_objectives(run.config.train, compile_request);
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);
   if (global.accumulate_auto) choose_accumulation(run, compile_request, budget, licence);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/mixing.h"
 
+#include "algo/loss_spec.h"
 #include "core/check.h"
 #include "core/format.h"
 #include "data/transforms/batch_mix.h"
@@ -11,18 +12,6 @@ namespace {
 
 constexpr const char* kLabel = "label";
 constexpr const char* kSoftLabel = "soft_label";
-
-/// Type of a model's output, with the batch axis.
-TensorType output_type(const ArchPlan& arch, int output) {
-  TR_CHECK(output < int(arch.outputs.size()), "cross_entropy: output is {}, expected below {}",
-           output, arch.outputs.size());
-  for (const ArchLayer& layer : arch.layers) {
-    for (std::size_t i = 0; i < layer.outputs.size(); ++i) {
-      if (layer.outputs[i] == arch.outputs[std::size_t(output)]) return layer.types[i];
-    }
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -42,14 +31,17 @@ int mix_labels(const TransformChain& chain, const Loss& loss, const ArchPlan& ar
         term.kind == LossTerm::Kind::CROSS_ENTROPY && term.field == kLabel,
         "{}: batches cannot be mixed: the loss {} compares with \"{}\", expected cross_entropy "
         "with \"label\" alone, whose classes are mixed",
-        who, loss.name(), term.field);
-    const TensorType type = output_type(arch, term.output);
-    TR_CHECK(type.shape.rank() == 2, "cross_entropy: output {} is {}, expected class scores [N, C]",
-             term.output, type);
-    TR_CHECK(classes == 0 || classes == type.shape[1],
+        who, loss.name(), fmt::join(fields_of(term), ", "));
+    TR_CHECK(term.output < int(arch.outputs.size()),
+             "cross_entropy: output is {}, expected below {}", term.output, arch.outputs.size());
+    const TensorType type = arch.output_type(std::size_t(term.output));
+    TR_CHECK(type.shape.rank() == 1,
+             "cross_entropy: a sample of output {} is {}, expected class scores [C]", term.output,
+             type);
+    TR_CHECK(classes == 0 || classes == type.shape[0],
              "{}: batches cannot be mixed: the loss reads outputs of {} and of {} classes", who,
-             classes, type.shape[1]);
-    classes = type.shape[1];
+             classes, type.shape[0]);
+    classes = type.shape[0];
   }
   fields[kSoftLabel] = {Shape{classes}, DType::FP32};
   spec.training_fields[kLabel] = kSoftLabel;

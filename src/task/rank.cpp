@@ -129,11 +129,20 @@ const Optimizer& Rank::optimizer_of(std::size_t group) const {
   return group < train.objectives.size() ? train.objectives[group].optimizer : train.optimizer;
 }
 
-double Rank::lr_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
+const Scheduler& Rank::scheduler_of(std::size_t group) const {
   const TrainOptions& train = run_.config.train;
   const bool own = group < train.objectives.size() && train.objectives[group].scheduler;
-  const Scheduler& scheduler = own ? *train.objectives[group].scheduler : train.scheduler;
-  return lr_factor_ * lr_at(scheduler, epoch * run_.train_steps + step, run_.train_steps,
+  return own ? *train.objectives[group].scheduler : train.scheduler;
+}
+
+float Rank::momentum_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
+  const auto cycled = momentum_at(scheduler_of(group), epoch * run_.train_steps + step,
+                                  run_.train_steps, run_.config.train.total_epochs);
+  return float(cycled.value_or(*optimizer_of(group).resolved().momentum));
+}
+
+double Rank::lr_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
+  return lr_factor_ * lr_at(scheduler_of(group), epoch * run_.train_steps + step, run_.train_steps,
                             run_.config.train.total_epochs);
 }
 
@@ -158,7 +167,7 @@ void Rank::fill_rows(std::int64_t epoch) {
       const Optimizer optimizer = optimizer_of(group).resolved();
       floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
       floats[c + kGroupDecay] = float(optimizer.weight_decay);
-      floats[c + kGroupMomentum] = float(*optimizer.momentum);
+      floats[c + kGroupMomentum] = momentum_of(epoch, batch.step, group);
     }
     std::int64_t* ints = ints_.data() + i * kStepInts;
     ints[kIntSampleOffset] = batch.share.offset;

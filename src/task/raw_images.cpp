@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "algo/loss_spec.h"
 #include "backend/device_backend.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -30,11 +31,22 @@ std::optional<Field> image_field(const Dataset& set) {
   return std::nullopt;
 }
 
+bool reads_images(const TrainOptions& train) {
+  std::vector<LossTerm> terms = train.loss.terms;
+  for (const Objective& objective : train.objectives)
+    terms.insert(terms.end(), objective.loss.terms.begin(), objective.loss.terms.end());
+  return std::any_of(terms.begin(), terms.end(), [](const LossTerm& term) {
+    const std::vector<std::string> fields = fields_of(term);
+    return std::find(fields.begin(), fields.end(), kImage) != fields.end();
+  });
+}
+
 /// Why the graphs cannot normalise the run's images; empty if they can.
 std::string why_not_raw(const CompiledRun& run) {
   if (data::mixes_batches(run.train_chain) && run.data.train) {
     return fmt::format("{}: the loader mixes images that are normalised", run.train_chain.str());
   }
+  if (reads_images(run.config.train)) return "the loss compares with images that are normalised";
   for (const auto* set : {run.data.train.get(), run.data.val.get()}) {
     if (set == nullptr) continue;
     const std::optional<Field> image = image_field(*set);

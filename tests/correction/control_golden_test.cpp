@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs with several losses, optimizers or parts that stand still, against PyTorch's. One program
 // for each device: TR_TEST_DEVICE is its DeviceKind.
+#include "algo/schedule.h"
 #include "correction/golden_run.h"
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
+#include "renaissance/ops/math.h"
+#include "renaissance/ops/reduction.h"
+#include "renaissance/ops/sequence.h"
+#include "renaissance/ops/shape.h"
 #include "support/compare.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
@@ -64,6 +69,8 @@ struct GoldenTask {
   }
 };
 
+BluePrint net_of_two() { return seq(seq(fc(12, true), tanh(), fc(5, true)).named("net")); }
+
 BluePrint gan_model() {
   const Value real = input("image"), noise = input("noise");
   const BluePrint maker = seq(fc(16, true), tanh(), fc(6, true)).named("generator");
@@ -114,8 +121,62 @@ TEST_F(ControlGolden, AStudentLearnsFromATeacherThatStandsStill) {
 
 TEST_F(ControlGolden, ClassWeightsAndIgnoredLabelsEqualPyTorch) {
   GoldenTask run("weighted", 10);
-  run.task.model(seq(seq(fc(12, true), tanh(), fc(5, true)).named("net")))
+  run.task.model(net_of_two())
       .loss(CrossEntropyLoss().class_weights({0.5f, 1, 2, 0.25f, 3}).ignore_index(-7))
+      .optimizer(AdamW())
+      .scheduler(ConstantLR().base_lr(0.01));
+  run.expect_equals_pytorch(true);
+}
+
+// Rates and momenta that go against each other; SGD's own momentum counts for nothing.
+TEST_F(ControlGolden, OneCycleMovesTheMomentumAsPyTorchDoes) {
+  const auto cycle = [] { return OneCycleLR().base_lr(0.05).cycle_momentum(0.8, 0.95); };
+  const auto expect = [&](const std::string& name, const Optimizer& optimizer,
+                          const Scheduler& scheduler, bool normalising) {
+    GoldenTask run("cycle_" + name, 10);
+    const Tensor momenta = run.file.at("momenta");
+    Array got(momenta.shape());
+    for (std::int64_t i = 0; i < 40; ++i) got[i] = momentum_at(scheduler, i, 40, 1).value();
+    EXPECT_TRUE(is_close(tensor_of(got), array_of(momenta), tolerance(DType::FP32), name));
+    run.task.model(net_of_two()).loss(CrossEntropyLoss()).optimizer(optimizer).scheduler(scheduler);
+    run.expect_equals_pytorch(normalising);
+  };
+  expect("sgd", SGD().momentum(0.5).nesterov(), cycle(), false);
+  expect("adamw", AdamW().weight_decay(0.01), cycle().three_phase(), true);
+}
+
+TEST_F(ControlGolden, WithoutTheCycleTheRunIsAnother) {
+  GoldenTask run("cycle_sgd", 10);
+  run.task.model(net_of_two())
+      .loss(CrossEntropyLoss())
+      .optimizer(SGD().momentum(0.95).nesterov())
+      .scheduler(OneCycleLR().base_lr(0.05));
+  run.task.compile(CompileInfo::NONE);
+  run.task.run();
+  const std::string name = "net.0.weight";
+  EXPECT_FALSE(
+      is_close(run.task.fetch(name), run.file.at("final." + name), run_tolerance(40, false)));
+}
+
+TEST_F(ControlGolden, AnOwnLossOfSamplesEqualsAModuleOfPyTorch) {
+  const Value logp = log_softmax()(model_output());
+  const Value picked = gather(logp, reshape({1})(input("label")), 1);
+  const Value entropy = neg()(sum({1})(mul(exp()(logp), logp)));
+  const Value each = sub(neg()(sum({1})(picked)), affine(0.1f)(entropy));
+  GoldenTask run("own_samples", 10);
+  run.task.model(net_of_two())
+      .loss(OwnLoss("confident", each).class_scores())
+      .optimizer(SGD().momentum(0.9))
+      .scheduler(ConstantLR().base_lr(0.05));
+  run.expect_equals_pytorch(false);
+}
+
+TEST_F(ControlGolden, AnOwnLossOfABatchEqualsAModuleOfPyTorch) {
+  const Value y = model_output();
+  const Value root = sqrt()(mean({})(square()(sub(y, input("target")))));
+  GoldenTask run("own_batch", 10);
+  run.task.model(net_of_two())
+      .loss(OwnLoss("root_mean_square", add(root, affine(0.05f)(mean({})(abs()(y))))))
       .optimizer(AdamW())
       .scheduler(ConstantLR().base_lr(0.01));
   run.expect_equals_pytorch(true);

@@ -59,6 +59,15 @@ std::vector<Row> rows() {
       {"one_cycle_short", of<OneCycleLR>(), 1, 3},
       {"lambda", LambdaLR(one_over).base_lr(0.1), 5, 2},
       {"lambda_warmup_by_step", LambdaLR(one_over).base_lr(0.1).warmup(1).step_by_batch(), 5, 2},
+      {"constant_warmup_by_step", of<ConstantLR>(2, 0.01).step_by_batch(), 4, 3},
+      {"step_warmup_by_step", of<StepLR>(2).step_size(2).gamma(0.5).step_by_batch(), 7, 3},
+      {"multi_step_warmup_by_step",
+       of<MultiStepLR>(1).milestones(milestones).gamma(0.2).step_by_batch(), 7, 3},
+      {"exponential_warmup", of<ExponentialLR>(2, 0.02).gamma(0.8), 6, 2},
+      {"exponential_warmup_by_step", of<ExponentialLR>(1).gamma(0.8).step_by_batch(), 5, 3},
+      {"wsd_warmup", of<WSDLR>(2).decay_start(0.5).end_lr(0.001), 9, 2},
+      {"warm_restarts_warmup", of<Restarts>(2).T_0(2).T_mult(2).eta_min(0), 9, 2},
+      {"linear_warmup", of<LinearLR>(2).start_factor(0.25).total_iters(5), 9, 2},
       {"warm_restarts_by_step", of<Restarts>(1).T_0(2).T_mult(1).eta_min(0).step_by_batch(), 6, 3},
   };
 }

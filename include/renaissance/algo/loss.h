@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "renaissance/core/export.h"
+#include "renaissance/graph/blueprint.h"
 
 namespace tr {
 
 /// One term of a loss, as plain data. What it compares an output of the model with is `target`, the
 /// first of these that is set: target_value, target_output, field.
 struct TR_API LossTerm {
-  enum class Kind { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE_WITH_LOGITS, FOCAL, KL_DIV };
+  enum class Kind { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE_WITH_LOGITS, FOCAL, KL_DIV, OWN };
 
   Kind kind = Kind::CROSS_ENTROPY;
   std::string field = "label";         // of the data set
@@ -26,19 +27,22 @@ struct TR_API LossTerm {
   float label_smoothing = 0;           // CROSS_ENTROPY, in [0, 1]
   std::vector<float> class_weights;    // CROSS_ENTROPY, one a class; empty: 1
   std::optional<std::int64_t> ignore_index;  // CROSS_ENTROPY
-  std::vector<float> pos_weight;  // BCE_WITH_LOGITS: one, or one an element of the last axis
-  double delta = 1;               // HUBER; beta of SMOOTH_L1
-  double alpha = 0.25;            // FOCAL
-  double gamma = 2;               // FOCAL
-  bool logits = false;            // KL_DIV: outputs are scores, not log-probabilities
-  double temperature = 1;         // KL_DIV of scores
+  std::vector<float> pos_weight;       // BCE_WITH_LOGITS: one, or one an element of the last axis
+  double delta = 1;                    // HUBER; beta of SMOOTH_L1
+  double alpha = 0.25;                 // FOCAL
+  double gamma = 2;                    // FOCAL
+  bool logits = false;                 // KL_DIV: outputs are scores, not log-probabilities
+  double temperature = 1;              // KL_DIV of scores
+  std::string own_name;                // OWN: what records call it
+  BluePrint own = BluePrint(nullptr);  // OWN: its one output, from outputs of the model and fields
+  bool class_scores = false;           // OWN: output 0 of the model holds scores of classes
 
   /// @throws InvalidArgument  naming the option, its value and its range.
   void validate() const;
 };
-/// "cross_entropy", "mse", "l1", "huber", "smooth_l1", "bce_with_logits", "focal", "kl_div"
+/// "cross_entropy", "mse", "l1", "huber", "smooth_l1", "bce_with_logits", "focal", "kl_div", "own"
 TR_API std::string_view name_of(LossTerm::Kind kind);
-/// The inverse. @throws InvalidArgument  an unknown name.
+/// The inverse, but for "own". @throws InvalidArgument  an unknown name.
 TR_API LossTerm::Kind loss_kind_from_name(std::string_view name);
 
 /// What a task trains for: the sum of its terms. Every loss builder converts to it; a + b adds
@@ -192,6 +196,38 @@ class KLDivLoss : public LossBuilder<KLDivLoss> {
   KLDivLoss& logits(double temperature = 1) {
     return set([&] { term_.logits = true, term_.temperature = temperature; });
   }
+};
+
+/// The model's output `index`, from 0, as a value that an OwnLoss reads: input("output") or, after
+/// the first, input("output.1") ...
+TR_API Value model_output(int index = 0);
+
+/// A loss that the user writes as an expression of ops over outputs of the model and fields of the
+/// data:
+///
+///   const Value d = sub(model_output(), input("target"));
+///   task.loss(OwnLoss("charbonnier", mean({1})(sqrt()(affine(1, 1e-6f)(square()(d))))));
+///
+/// The expression is computed in fp32 whatever amp says; gradients come from its ops' rules.
+///
+/// @param name   in records, messages and checkpoints
+/// @param value  [N], the loss of each sample, which is averaged over the samples of the global
+/// batch;
+///               or one number, [], the loss of the micro-batch, which is averaged over
+///               micro-batches and ranks by their samples, as is torch's loss.backward() of batches
+///               of one size
+/// @throws InvalidArgument  the name is empty or has characters beside letters, digits, _ and -; no
+///   output of the model is read; at compile(): another shape, integers, a layer with parameters or
+///   draws.
+class TR_API OwnLoss {
+ public:
+  OwnLoss(std::string name, const Value& value);
+  /// Output 0 of the model holds class scores [N, C]: accuracies are counted as with cross entropy.
+  OwnLoss& class_scores();
+  operator Loss() const { return Loss{{term_}}; }  // NOLINT: implicit by design
+
+ private:
+  LossTerm term_;
 };
 
 }  // namespace tr

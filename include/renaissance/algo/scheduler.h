@@ -67,6 +67,9 @@ struct TR_API Scheduler {
   double final_div_factor = 1e4;    // ONE_CYCLE, first rate over the last
   bool three_phase = false;         // ONE_CYCLE
   bool linear_anneal = false;       // ONE_CYCLE, else by a cosine
+  bool cycle_momentum = false;      // ONE_CYCLE, the momentum or beta1 falls while the rate rises
+  double base_momentum = 0.85;      // ONE_CYCLE, where the rate is highest
+  double max_momentum = 0.95;       // ONE_CYCLE, at the beginning, in warm-up and at the end
   Plateau plateau;                  // PLATEAU
   Factor factor;                    // LAMBDA
 
@@ -225,7 +228,7 @@ class LinearLR : public SchedulerBuilder<LinearLR> {
 
 /// From base / div_factor up to base, then down to base / (div_factor final_div_factor), by a
 /// cosine or a line; by step unless step_by_epoch(). Source: arXiv:1708.07120. Agrees with
-/// torch.optim.lr_scheduler.OneCycleLR with cycle_momentum off.
+/// torch.optim.lr_scheduler.OneCycleLR, where cycle_momentum is on by default.
 class OneCycleLR : public SchedulerBuilder<OneCycleLR> {
  public:
   OneCycleLR() : SchedulerBuilder(Scheduler::Kind::ONE_CYCLE) { options_.by_batch = true; }
@@ -244,6 +247,13 @@ class OneCycleLR : public SchedulerBuilder<OneCycleLR> {
   }
   OneCycleLR& linear_anneal(bool on = true) {
     return set([&] { options_.linear_anneal = on; });
+  }
+  /// The momentum of SGD, or beta1 of Adam and AdamW, goes from `most` to `base` and back.
+  /// @throws InvalidArgument  not 0 < base <= most < 1; at compile(): another optimizer.
+  OneCycleLR& cycle_momentum(double base = 0.85, double most = 0.95) {
+    return set([&] {
+      options_.cycle_momentum = true, options_.base_momentum = base, options_.max_momentum = most;
+    });
   }
 };
 

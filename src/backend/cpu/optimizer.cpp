@@ -67,17 +67,28 @@ void launch_sgd(const KernelArgs& args) {
   update_all(args, 1, Sgd{attrs.f32("momentum"), attrs.flag("nesterov"), attrs.flag("decoupled")});
 }
 
-void launch_adam(const KernelArgs& args) {
+void launch_sgd_cycle(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
-  const double beta1 = attrs.f64("beta1"), beta2 = attrs.f64("beta2");
+  update_all(args, 1,
+             Sgd{scheduled_momentum(args), attrs.flag("nesterov"), attrs.flag("decoupled")});
+}
+
+void update_adam(const KernelArgs& args, double beta1) {
+  const Attrs& attrs = args.attrs();
+  const double beta2 = attrs.f64("beta2");
   const auto t = double(args.in<std::int64_t>(kCounters)[kCounterUpdates] + 1);
   update_all(args, 2,
              Adam{float(beta1), float(beta2), attrs.f32("eps"), attrs.flag("decoupled"),
                   1.0 - std::pow(beta1, t), float(1.0 / std::sqrt(1.0 - std::pow(beta2, t)))});
 }
 
+void launch_adam(const KernelArgs& args) { update_adam(args, args.attrs().f64("beta1")); }
+void launch_adam_cycle(const KernelArgs& args) { update_adam(args, scheduled_momentum(args)); }
+
 const KernelRegistration kSgd{simple_kernel("sgd", launch_sgd)};
 const KernelRegistration kAdam{simple_kernel("adam", launch_adam)};
+const KernelRegistration kSgdCycle{simple_kernel("sgd_cycle", launch_sgd_cycle)};
+const KernelRegistration kAdamCycle{simple_kernel("adam_cycle", launch_adam_cycle)};
 
 }  // namespace
 }  // namespace tr::cpu

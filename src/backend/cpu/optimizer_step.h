@@ -48,6 +48,13 @@ struct GradientScale {
   }
 };
 
+/// The momentum of the running step, where a schedule moves it.
+inline float scheduled_momentum(const KernelArgs& args) {
+  const std::int64_t group = args.attrs().i64("group");
+  return step_row<float>(args, kStepFloats,
+                         kCounters)[kFloatHeader + kGroupColumns * group + kGroupMomentum];
+}
+
 /// Rates of one segment in the running step.
 using SegmentRates = formulas::Rates;
 

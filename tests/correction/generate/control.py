@@ -107,6 +107,106 @@ def weighted(writer, generator):
     writer.save("control_weighted", tensors, steps=40)
 
 
+class _Confident(nn.Module):
+    """Cross entropy of each sample less a tenth of the entropy of its prediction."""
+
+    def forward(self, scores, label):
+        logp = F.log_softmax(scores, 1)
+        entropy = -(logp.exp() * logp).sum(1)
+        return (-logp.gather(1, label[:, None]).squeeze(1) - 0.1 * entropy).mean()
+
+
+class _RootMeanSquare(nn.Module):
+    """A batch's root mean square error, which is no mean over samples, and the outputs' size."""
+
+    def forward(self, y, target):
+        return torch.sqrt(F.mse_loss(y, target)) + 0.05 * y.abs().mean()
+
+
+def _own(writer, name, loss_of, fields, target, batch, optimizer_of):
+    net = _sequence(nn.Linear(8, 12), nn.Tanh(), nn.Linear(12, 5))
+    nets = {"net": net}
+    _initialise(net, fields["generator"])
+    x = fields["image"]
+    tensors = {"field.image": x, **target, **_weights("initial", nets)}
+    wanted = next(iter(target.values()))
+    optimizer = optimizer_of(net.parameters())
+    losses = []
+    for part in _batches(len(x), batch):
+        optimizer.zero_grad()
+        loss = loss_of(net(x[part]), wanted[part])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    tensors.update({"losses": torch.stack(losses), **_weights("final", nets)})
+    writer.save(name, tensors, steps=len(losses))
+
+
+def cycle(writer, generator):
+    """OneCycleLR that moves the momentum of SGD, or AdamW's beta1, with its rate; three phases in Adam's run."""
+    runs = {
+        "sgd": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.5, nesterov=True), False),
+        "adamw": (lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.01), True),
+    }
+    for name, (optimizer_of, three_phase) in runs.items():
+        net = _sequence(nn.Linear(8, 12), nn.Tanh(), nn.Linear(12, 5))
+        _initialise(net, generator)
+        x = uniform(generator, 400, 8, low=-2, high=2)
+        label = torch.randint(0, 5, (400,), generator=generator)
+        tensors = {"field.image": x, "field.label": label.int(), **_weights("initial", {"net": net})}
+        optimizer = optimizer_of(
+            [{"params": [p for p in net.parameters() if p.dim() > 1]},
+             {"params": [p for p in net.parameters() if p.dim() < 2], "weight_decay": 0}]
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, 0.05, total_steps=40, base_momentum=0.8, max_momentum=0.95, three_phase=three_phase
+        )
+        losses, momenta = [], []
+        for step, part in enumerate(_batches(400, 10)):
+            group = optimizer.param_groups[0]
+            momenta.append(group["betas"][0] if "betas" in group else group["momentum"])
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x[part]), label[part])
+            loss.backward()
+            optimizer.step()
+            if step < 39:
+                schedule.step()
+            losses.append(loss.detach())
+        tensors["losses"] = torch.stack(losses)
+        tensors["momenta"] = torch.tensor(momenta, dtype=torch.float64)
+        tensors.update(_weights("final", {"net": net}))
+        writer.save(f"control_cycle_{name}", tensors, steps=40)
+
+
+def own_samples(writer, generator):
+    """A loss module of the user's with one number a sample; the last batch is smaller."""
+    x = uniform(generator, 405, 8, low=-2, high=2)
+    label = torch.randint(0, 5, (405,), generator=generator)
+    _own(
+        writer,
+        "control_own_samples",
+        lambda y, t: _Confident()(y, t.long()),
+        {"image": x, "generator": generator},
+        {"field.label": label.int()},
+        10,
+        lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9),
+    )
+
+
+def own_batch(writer, generator):
+    """A loss module of the user's with one number a batch."""
+    x = uniform(generator, 400, 8, low=-2, high=2)
+    _own(
+        writer,
+        "control_own_batch",
+        _RootMeanSquare(),
+        {"image": x, "generator": generator},
+        {"field.target": uniform(generator, 400, 5)},
+        10,
+        lambda params: torch.optim.AdamW(params, lr=0.01, weight_decay=0),
+    )
+
+
 def write(writer, generator):
-    for part in (gan, teacher, weighted):
+    for part in (gan, teacher, weighted, own_samples, own_batch, cycle):
         part(writer, generator)

@@ -360,6 +360,14 @@ SCHEDULES = {
     "lambda": ("lambda", 5, 2, 0, 0.0, True, {}),
     "lambda_warmup_by_step": ("lambda", 5, 2, 1, 0.0, False, {}),
     "step_warmup": ("step", 9, 2, 2, 0.0, True, {"step_size": 2, "gamma": 0.5}),
+    "constant_warmup_by_step": ("constant", 4, 3, 2, 0.01, False, {}),
+    "step_warmup_by_step": ("step", 7, 3, 2, 0.0, False, {"step_size": 2, "gamma": 0.5}),
+    "multi_step_warmup_by_step": ("multi_step", 7, 3, 1, 0.0, False, {"milestones": [2, 5], "gamma": 0.2}),
+    "exponential_warmup": ("exponential", 6, 2, 2, 0.02, True, {"gamma": 0.8}),
+    "exponential_warmup_by_step": ("exponential", 5, 3, 1, 0.0, False, {"gamma": 0.8}),
+    "wsd_warmup": ("wsd", 9, 2, 2, 0.0, True, {"decay_start": 0.5, "end_lr": 0.001}),
+    "warm_restarts_warmup": ("cosine_warm_restarts", 9, 2, 2, 0.0, True, {"T_0": 2, "T_mult": 2}),
+    "linear_warmup": ("linear", 9, 2, 2, 0.0, True, {"start_factor": 0.25, "end_factor": 1, "total_iters": 5}),
 }
 
 

@@ -5,6 +5,10 @@
 
 #include "algo/loss_spec.h"
 #include "renaissance/core/error.h"
+#include "renaissance/ops/elementwise.h"
+#include "renaissance/ops/linear.h"
+#include "renaissance/ops/math.h"
+#include "renaissance/ops/reduction.h"
 #include "support/throws.h"
 
 namespace tr::test {
@@ -15,7 +19,11 @@ std::vector<std::string> ops_of(const Loss& loss, ComputationGraph& graph) {
   GraphBuilder builder(graph);
   const TensorId outputs[] = {builder.field("y0"), builder.field("y1")};
   const TensorId sum = loss_spec(loss).build(
-      builder, outputs, [&](const std::string& field) { return builder.field(field); });
+      builder,
+      {.outputs = outputs,
+       .field = [&](const std::string& field) { return builder.field(field); },
+       .output_types = {{Shape{5}, DType::FP32}, {Shape{5}, DType::FP32}},
+       .sample_fields = {{"label", {Shape{}, DType::INT32}}, {"target", {Shape{5}, DType::FP32}}}});
   EXPECT_EQ(graph.nodes.back().outputs.front(), sum);
   std::vector<std::string> ops;
   for (const Node& node : graph.nodes) ops.push_back(node.op);
@@ -68,6 +76,64 @@ TEST(LossBuilder, RefusesInWords) {
   ComputationGraph graph;
   EXPECT_TRUE(throws<InvalidArgument>([&] { ops_of(MSELoss().output(2), graph); },
                                       "mse: output is 2, expected below 2 (outputs of the model)"));
+}
+
+Value distance() { return sub(model_output(), input("target")); }
+
+TEST(OwnLoss, IsItsOpsOnFp32ThenTheSumOverSamples) {
+  ComputationGraph graph;
+  EXPECT_EQ(ops_of(0.5 * Loss(OwnLoss("squares", sum({1})(square()(distance())))), graph),
+            (std::vector<std::string>{"cast", "cast", "sub", "square", "sum", "full_like", "mean",
+                                      "mul", "sum", "scale"}));
+  EXPECT_EQ(graph.nodes[2].layer, "squares.0");
+  EXPECT_NE(graph.nodes[2].where.str().find("loss_test.cpp"), std::string::npos);
+}
+
+TEST(OwnLoss, HasTheNameAndTheFieldsOfItsExpression) {
+  const Loss own = OwnLoss("pair", mean({})(square()(sub(model_output(1), input("target")))));
+  EXPECT_EQ((Loss(CrossEntropyLoss()) + own).name(), "cross_entropy+pair");
+  EXPECT_EQ(loss_spec(own).fields, (std::vector<std::string>{"target"}));
+  EXPECT_FALSE(loss_spec(own).classification);
+  const Value mine = mean({})(model_output());
+  EXPECT_TRUE(loss_spec(OwnLoss("mine", mine).class_scores()).classification);
+}
+
+TEST(OwnLoss, ItsTextTellsExpressionsApart) {
+  const auto text = [](const Value& value) { return Loss(OwnLoss("own", value)).text(); };
+  const std::string one = text(mean({})(square()(distance())));
+  EXPECT_EQ(text(mean({})(square()(distance()))), one);
+  EXPECT_NE(text(sum({})(square()(distance()))), one);
+  EXPECT_NE(text(mean({1})(square()(distance()))), one);
+  EXPECT_NE(text(mean({})(square()(sub(input("target"), model_output())))), one);
+  EXPECT_NE(text(mean({})(square()(sub(model_output(1), input("target"))))), one);
+  EXPECT_EQ(one.substr(0, 15), "own(expression=");
+}
+
+TEST(OwnLoss, RefusesInWords) {
+  const auto refused = [](const Value& value, const char* words) {
+    return throws<InvalidArgument>(
+        [&] {
+          ComputationGraph graph;
+          ops_of(OwnLoss("own", value), graph);
+        },
+        words);
+  };
+  EXPECT_TRUE(refused(distance(), "its value has shape [3, 5], expected [] (one number) or [3]"));
+  EXPECT_TRUE(refused(sum({0})(distance()), "its value has shape [5]"));
+  EXPECT_TRUE(refused(mean({})(fc(2, true)(model_output())), "it has the parameter own.0.weight"));
+  EXPECT_TRUE(refused(mean({})(dropout(0.5f)(model_output())), "draws numbers"));
+  EXPECT_TRUE(refused(mean({})(model_output(2)),
+                      "it reads \"output.2\", expected one of output, "
+                      "output.1"));
+  EXPECT_TRUE(refused(mean({})(input("target")), "it reads no output of the model"));
+  EXPECT_TRUE(refused(mean({})(sub(model_output(), input("depth"))), "depth"));
+  EXPECT_TRUE(refused(less(mean({})(model_output()), mean({})(input("target"))),
+                      "its value is bool, expected fp32"));
+  EXPECT_TRUE(refused(mean({})(sub(model_output(), input("label"))), "in layer \"own.0\" (sub)"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { OwnLoss("my loss", mean({})(model_output())); },
+                                      "its name is \"my loss\""));
+  EXPECT_TRUE(throws<InvalidArgument>([] { model_output(-1); }, "index is -1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { loss_kind_from_name("own"); }, "own"));
 }
 
 }  // namespace

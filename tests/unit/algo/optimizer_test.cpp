@@ -98,6 +98,26 @@ TEST(OptimizerSpec, NamesOpAttributesAndState) {
   EXPECT_EQ(optimizer_spec(LAMB()).num_moments, 2);
 }
 
+TEST(OptimizerSpec, AScheduleThatMovesTheMomentumHasOpsOfItsOwn) {
+  const Scheduler cycle = OneCycleLR().cycle_momentum(), still = OneCycleLR();
+  EXPECT_EQ(optimizer_spec(SGD(), still, 0).op, "sgd");
+  const OptimizerSpec sgd = optimizer_spec(SGD().momentum(0.9).nesterov(), cycle, 2);
+  EXPECT_EQ(sgd.op, "sgd_cycle");
+  EXPECT_EQ(sgd.num_moments, 1);
+  EXPECT_TRUE(sgd.attrs.flag("nesterov"));
+  EXPECT_EQ(sgd.attrs.i64("group"), 2);
+  EXPECT_EQ(optimizer_spec(SGD(), cycle, 0).num_moments, 1) << "the cycle brings the momentum";
+  const OptimizerSpec adamw = optimizer_spec(AdamW().beta2(0.99).eps(1e-6), cycle, 0);
+  EXPECT_EQ(adamw.op, "adam_cycle");
+  EXPECT_TRUE(adamw.attrs.flag("decoupled"));
+  EXPECT_EQ(adamw.attrs.f64("beta2"), 0.99);
+  EXPECT_EQ(adamw.attrs.f64("eps"), 1e-6);
+  for (const OptimizerSpec& spec : {sgd, adamw})
+    EXPECT_NO_THROW(complete_attrs(OpRegistry::instance().get(spec.op), spec.attrs));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { optimizer_spec(Lion(), cycle, 0); },
+                                      "goes with sgd, adam and adamw, not with lion"));
+}
+
 /// The attributes are exactly those that the op's definition knows, clipping apart.
 TEST(OptimizerSpec, AttributesFitTheDefinitions) {
   const Optimizer all[] = {SGD(),     Adam(), AdamW(), Lion(), RMSprop(),

@@ -182,10 +182,23 @@ TEST(Schedule, NewKindsRefuseInWords) {
   EXPECT_TRUE(refused(OneCycleLR().pct_start(0), "pct_start is 0, expected above 0, up to 1"));
   EXPECT_TRUE(refused(OneCycleLR().three_phase().pct_start(0.6), "up to 0.5 (three_phase is on)"));
   EXPECT_TRUE(refused(OneCycleLR().div_factor(0.5), "div_factor is 0.5"));
+  EXPECT_TRUE(refused(OneCycleLR().cycle_momentum(0.85, 1), "max_momentum is 1, expected between"));
+  EXPECT_TRUE(refused(OneCycleLR().cycle_momentum(0.9, 0.8), "up to max_momentum 0.8"));
   EXPECT_TRUE(refused(ReduceLROnPlateau().factor(1), "plateau.factor is 1, expected between"));
   EXPECT_TRUE(refused(ReduceLROnPlateau().patience(-1), "plateau.patience is -1"));
   EXPECT_TRUE(refused(ReduceLROnPlateau().base_lr(0.1).min_lr(0.2), "plateau.min_lr is 0.2"));
   EXPECT_TRUE(refused(LambdaLR(nullptr), "lambda has no function"));
+}
+
+TEST(Schedule, MomentumGoesAgainstTheRateOfOneCycleAlone) {
+  const Scheduler cycle = OneCycleLR().base_lr(1).warmup(1).pct_start(0.5).cycle_momentum(0.5, 0.9);
+  EXPECT_EQ(momentum_at(OneCycleLR(), 0, 10, 3), std::nullopt);
+  EXPECT_EQ(momentum_at(ConstantLR(), 0, 10, 3), std::nullopt);
+  EXPECT_EQ(momentum_at(cycle, 5, 10, 3), 0.9) << "warm-up";
+  EXPECT_EQ(momentum_at(cycle, 10, 10, 3), 0.9);
+  EXPECT_NEAR(momentum_at(cycle, 19, 10, 3).value(), 0.5, 1e-15) << "the rate is highest";
+  EXPECT_NEAR(lr_at(cycle, 19, 10, 3), 1, 1e-15);
+  EXPECT_NEAR(momentum_at(cycle, 29, 10, 3).value(), 0.9, 1e-15);
 }
 
 TEST(Schedule, FunctionsAreAskedForEveryUnit) {

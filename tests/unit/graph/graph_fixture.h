@@ -15,10 +15,9 @@ inline LossSpec cross_entropy(double smoothing = 0) {
   loss.name = "CrossEntropyLoss";
   loss.fields = {"label"};
   loss.classification = true;
-  loss.build = [smoothing](GraphBuilder& builder, std::span<const TensorId> outputs,
-                           const FieldLookup& field) {
-    const TensorId logp = builder.add("log_softmax", {outputs[0]});
-    return builder.add("nll", {logp, field("label")}, {{"label_smoothing", smoothing}});
+  loss.build = [smoothing](GraphBuilder& builder, const LossOperands& operands) {
+    const TensorId logp = builder.add("log_softmax", {operands.outputs[0]});
+    return builder.add("nll", {logp, operands.field("label")}, {{"label_smoothing", smoothing}});
   };
   return loss;
 }

@@ -74,6 +74,58 @@ TEST_F(Control, PartsStandStillInTheirEpochsAlone) {
     EXPECT_FALSE(equal(story.second[std::size_t(epoch)], story.second[std::size_t(epoch) - 1]));
 }
 
+/// Cross entropy as a user would write it; of each sample, or of the batch.
+Loss own_cross_entropy(bool of_batch) {
+  const Value logp = log_softmax()(model_output());
+  const Value each = neg()(sum({1})(gather(logp, reshape({1})(input("label")), 1)));
+  return OwnLoss("mine", of_batch ? mean({})(each) : each).class_scores();
+}
+
+// 210 samples in batches of 20: the last one is smaller.
+TEST_F(Control, AnOwnCrossEntropyTrainsAsTheBuiltInOne) {
+  DeepLearningTask task = plain_task(3);
+  const Story want = story_of(task);
+  for (const bool of_batch : {false, true}) {
+    DeepLearningTask own = plain_task(3);
+    own.loss(own_cross_entropy(of_batch));
+    const Story got = story_of(own);
+    for (std::size_t e = 0; e < 3; ++e) {
+      EXPECT_TRUE(is_close(got.first[e], want.first[e], run_tolerance(33, false)));
+      const EpochRecord &a = got.result.history[e], &b = want.result.history[e];
+      EXPECT_NEAR(a.train_loss, b.train_loss, 1e-5);
+      EXPECT_NEAR(a.val_loss, b.val_loss, 1e-5);
+      EXPECT_EQ(a.top1, b.top1);
+    }
+  }
+}
+
+TEST_F(Control, AnOwnLossTrainsInLowPrecisionAndUnderAccumulation) {
+  for (const char* amp : {"off", "bf16"}) {
+    for (const char* parts : {"1", "2"}) {
+      DeepLearningTask task = plain_task(6);
+      task.loss(0.5 * own_cross_entropy(false) + 0.5 * Loss(CrossEntropyLoss()))
+          .set("amp", amp)
+          .set("accumulate_steps", parts);
+      const Story story = story_of(task);
+      EXPECT_LT(story.result.history.back().val_loss, 0.9 * story.result.history.front().val_loss)
+          << amp << ", " << parts;
+    }
+  }
+}
+
+TEST_F(Control, AResumedRunMustHaveTheSameOwnLoss) {
+  const TempFolder folder;
+  const auto run = [&](bool of_batch) {
+    DeepLearningTask task = plain_task(2);
+    task.loss(own_cross_entropy(of_batch)).save_every(folder.path(), 1, 2).resume();
+    task.compile(CompileInfo::NONE);
+    return task.run();
+  };
+  const TrainingResult first = run(false);
+  EXPECT_EQ(run(false).weights_sha256, first.weights_sha256) << "nothing is left to train";
+  EXPECT_TRUE(throws<InvalidArgument>([&] { run(true); }, "loss was"));
+}
+
 // The norm that clips is of what moves alone, whatever an earlier epoch left of the other
 // gradients.
 TEST_F(Control, AnEpochOfFrozenPartsIsThatOfARunWithThemFrozen) {
