@@ -20,12 +20,7 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   const std::string& per = attrs.str("per");
   TR_CHECK(per == "element" || per == "channel" || per == "sample",
            "per is '{}', expected element, channel or sample (what is dropped as one)", per);
-  if (in.size() > 1) {
-    ops::check_counters(in[1]);
-    TR_CHECK(in.size() == 3 && in[2].shape.rank() == 2 && in[2].shape[1] == kStepInts,
-             "{} inputs, expected x, counters and step_ints [capacity, {}]", in.size(),
-             int(kStepInts));
-  }
+  ops::check_draws(in, 1);
   return {in[0]};
 }
 

@@ -79,17 +79,25 @@ BluePrint inverted_v3(std::int64_t in, const BlockV3& b) {
   return with_shortcut(seq(row).named("block"), same);
 }
 
-BluePrint mbconv_b0(std::int64_t in, std::int64_t expand, std::int64_t kernel, std::int64_t out,
-                    std::int64_t stride) {
+struct BlockB0 {
+  std::int64_t expand, kernel, stride, out;
+};
+
+/// `drop` is the probability that a sample takes the shortcut alone in training.
+BluePrint mbconv_b0(std::int64_t in, const BlockB0& b, double drop) {
   const Norm norm;
-  const std::int64_t inner = in * expand;
+  const std::int64_t inner = in * b.expand;
   std::vector<BluePrint> row;
-  if (expand > 1) row.push_back(conv_norm(inner, 1, 1, norm, silu));
-  row.push_back(depthwise_norm(kernel, stride, norm, silu));
+  if (b.expand > 1) row.push_back(conv_norm(inner, 1, 1, norm, silu));
+  row.push_back(depthwise_norm(b.kernel, b.stride, norm, silu));
   row.push_back(squeeze_excite(inner, std::max<std::int64_t>(1, in / 4), silu(), sigmoid()));
-  const bool same = stride == 1 && in == out;
-  row.push_back(seq(conv(out, 1), norm(same)));
-  return with_shortcut(seq(row).named("block"), same);
+  const bool same = b.stride == 1 && in == b.out;
+  row.push_back(seq(conv(b.out, 1), norm(same)));
+  const BluePrint body = seq(row).named("block");
+  if (!same || drop == 0) return with_shortcut(body, same);
+  const Value x = input();
+  const Value kept = stochastic_depth(float(drop)).named("stochastic_depth")(body(x));
+  return model(x, layer("add", {{"keep_shape", true}}, 2).named("add")(kept, x));
 }
 
 }  // namespace
@@ -138,19 +146,24 @@ BluePrint mobilenet_v3_large(int num_classes) {
 
 BluePrint efficientnet_b0(int num_classes) {
   struct Row {
-    std::int64_t expand, kernel, stride, out;
+    BlockB0 block;
     int times;
   };
-  constexpr Row kRows[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
-                           {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
+  constexpr Row kRows[] = {{{1, 3, 1, 16}, 1}, {{6, 3, 2, 24}, 2},  {{6, 5, 2, 40}, 2},
+                           {{6, 3, 2, 80}, 3}, {{6, 5, 1, 112}, 3}, {{6, 5, 2, 192}, 4},
+                           {{6, 3, 1, 320}, 1}};
+  constexpr double kDrop = 0.2;  // of the block behind the last one; those before it by line
+  constexpr int kBlocks = 16;
+  int number = 0;
   std::vector<BluePrint> features = {conv_norm(32, 3, 2, {}, silu)};
   std::int64_t channels = 32;
   for (const Row& row : kRows) {
     std::vector<BluePrint> stage;
     for (int i = 0; i < row.times; ++i) {
-      stage.push_back(
-          mbconv_b0(channels, row.expand, row.kernel, row.out, i == 0 ? row.stride : 1));
-      channels = row.out;
+      BlockB0 block = row.block;
+      if (i > 0) block.stride = 1;
+      stage.push_back(mbconv_b0(channels, block, kDrop * number++ / kBlocks));
+      channels = block.out;
     }
     features.push_back(seq(stage));
   }

@@ -42,7 +42,7 @@ BluePrint densenet121(int num_classes = 1000);
 BluePrint mobilenet_v2(int num_classes = 1000);
 /// torchvision.models.mobilenet_v3_large.
 BluePrint mobilenet_v3_large(int num_classes = 1000);
-/// torchvision.models.efficientnet_b0, without its stochastic depth.
+/// torchvision.models.efficientnet_b0; in training branches are left out at random, as there.
 BluePrint efficientnet_b0(int num_classes = 1000);
 
 }  // namespace tr::zoo

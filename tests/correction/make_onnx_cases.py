@@ -18,14 +18,16 @@ import warnings
 
 import numpy as np
 import onnx
+import onnx.reference
 from onnx import numpy_helper
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from convert_onnx import images, maps, optimizers, tensors  # noqa: E402
+from convert_onnx import images, losses, maps, optimizers, rows_of_ops, tensors  # noqa: E402
 from convert_onnx.case import MAX_CASE_BYTES, Case, Node, NotApplied  # noqa: E402
 
-CONVERTERS = {**images.CONVERTERS, **maps.CONVERTERS, **optimizers.CONVERTERS, **tensors.CONVERTERS}
+PARTS = (images, losses, maps, optimizers, rows_of_ops, tensors)
+CONVERTERS = {key: value for part in PARTS for key, value in part.CONVERTERS.items()}
 MAX_FILE_BYTES = 96 * 1024
 KINDS = {
     "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int32": "I32", "int64": "I64",
@@ -55,18 +57,54 @@ def all_cases():
             yield f"{kind}/{folder.name}", model, *sides
 
 
-def shapes_of(model):
-    """Shapes of all values that ONNX infers wholly."""
+def shapes_of(model, known):
+    """Shapes of all values that ONNX infers wholly, where it knows the numbers that decide them."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    named = {i.name for i in copy.graph.initializer}
+    for key, value in known.items():
+        if key not in named and value.dtype == np.int64 and value.size <= 64:
+            copy.graph.initializer.append(numpy_helper.from_array(value, key))
     try:
-        graph = onnx.shape_inference.infer_shapes(model).graph
+        graph = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
     except Exception:  # noqa: BLE001 - of operators without a rule: the shapes stay unknown
         return {}
     shapes = {}
     for value in [*graph.value_info, *graph.input, *graph.output]:
         dims = value.type.tensor_type.shape.dim
-        if all(d.HasField("dim_value") for d in dims):
+        if value.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
             shapes[value.name] = [d.dim_value for d in dims]
     return shapes
+
+
+def fold(case, proto, settled, opset):
+    """Evaluates a node of settled values; False: it has another input. The first node with a converter of a
+    case's own inputs is never settled."""
+    if proto.op_type in ("Shape", "Size"):
+        if proto.input[0] not in case.shapes:
+            return False
+        attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
+        shape = np.array(case.shapes[proto.input[0]][attrs.get("start", 0) : attrs.get("end")], np.int64)
+        values = [shape if proto.op_type == "Shape" else np.prod(shape)]
+    elif all(not name or name in settled for name in proto.input):
+        graph = onnx.helper.make_graph(
+            [proto], "fold", [], [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output]
+        )
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+        given = {name: case.known[name] for name in proto.input if name}
+        for name in given:
+            model.graph.input.append(onnx.helper.make_empty_tensor_value_info(name))
+        try:
+            values = onnx.reference.ReferenceEvaluator(model).run(None, given)
+        except Exception as error:  # noqa: BLE001 - an operator that the evaluator lacks
+            raise NotApplied(f"a constant {proto.op_type}") from error
+    else:
+        return False
+    for key, value in zip(proto.output, values):
+        case.known[key] = np.asarray(value)
+        case.shapes[key] = list(np.asarray(value).shape)
+        settled.add(key)
+    return True
 
 
 def convert(name, model, inputs, outputs):
@@ -79,8 +117,12 @@ def convert(name, model, inputs, outputs):
         if not isinstance(value, np.ndarray | np.generic):
             raise NotApplied("inputs that are no tensors")
         known[key] = np.asarray(value)
-    case = Case(name, known, shapes_of(model))
+    case = Case(name, known, shapes_of(model, known))
+    # What follows from shapes and constants alone is no work of a step.
+    settled = {i.name for i in graph.initializer}
     for proto in graph.node:
+        if fold(case, proto, settled, opset):
+            continue
         if proto.op_type not in CONVERTERS:
             raise NotApplied(f"the operator {proto.op_type}")
         CONVERTERS[proto.op_type](case, Node(proto, opset))
@@ -153,7 +195,8 @@ def main():
     rows, by_operator, others = {}, collections.defaultdict(list), 0
     for name, model, inputs, outputs in all_cases():
         names = [n.op_type for n in model.graph.node]
-        operator = next((n for n in names if n != "Constant"), "Constant")
+        made_by = ("Constant", "Shape", "Size", "Cast", "CastLike")  # before what the case is about
+        operator = next((n for n in names if n not in made_by), names[-1])
         if operator not in CONVERTERS:
             others += 1
             continue

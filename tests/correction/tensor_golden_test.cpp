@@ -64,7 +64,7 @@ TEST_P(TensorGolden, ValuesAndGradientsEqualPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(All, TensorGolden,
                          testing::Values("math", "binary", "selection", "reduction", "layout",
-                                         "product", "norm"));
+                                         "product", "gated", "norm"));
 
 }  // namespace
 }  // namespace tr::test

@@ -99,6 +99,19 @@ class CudaSameBytes : public DeviceTest<DeviceKind::CUDA> {
   }
 };
 
+TEST_F(CudaSameBytes, RreluDrawsWhatTheCpuDraws) {
+  const Attrs attrs = {{"lower", 0.1}, {"upper", 0.4}, {"draw_id", std::int64_t(-77)}};
+  for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{64, 33}, Shape{5, 3, 2}, Shape{1001, 513}}) {
+      const Tensor x = Tensor::uniform(shape, -2, 2, 1, dtype);
+      const Tensor dy = Tensor::uniform(shape, -2, 2, 2, dtype);
+      expect_same("rrelu", {x, counters(), step_ints(-5, 77)}, attrs);
+      expect_same("rrelu_backward", {dy, x, counters(), step_ints(-5, 77)}, attrs);
+      expect_same("rrelu_eval", {x}, attrs);
+    }
+  }
+}
+
 TEST_F(CudaSameBytes, DropoutDrawsWhatTheCpuDraws) {
   const std::vector<Shape> shapes = {{1, 1},      {64, 33},    {7, 4},      {5, 3, 2},
                                      {200, 784},  {1001, 513}, {3, 100003}, {2, 8, 8, 16},
@@ -113,6 +126,9 @@ TEST_F(CudaSameBytes, DropoutDrawsWhatTheCpuDraws) {
           const Attrs attrs = {{"p", p}, {"draw_id", std::int64_t(-77)}, {"per", per}};
           expect_same("dropout", inputs, attrs);
           expect_same("dropout_backward", inputs, attrs);
+          if (per == "sample") continue;
+          expect_same("alpha_dropout", inputs, attrs);
+          expect_same("alpha_dropout_backward", inputs, attrs);
         }
       }
     }

@@ -109,11 +109,112 @@ TEST(DropoutTest, WholeChannelsAndWholeSamplesAreDropped) {
   }
 }
 
+Attrs rrelu_attrs(double lower, double upper) {
+  return {{"lower", lower}, {"upper", upper}, {"draw_id", std::int64_t{11}}};
+}
+
+TEST(RreluTest, SlopesBelowZeroAreDrawnFromTheirRange) {
+  constexpr double kLower = 0.1, kUpper = 0.4;
+  for (DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
+    const Tensor x = Tensor::uniform({64, 33}, -2, 2, 1, dtype);
+    const Tensor y =
+        run_op("rrelu", inputs_of(x, {}), rrelu_attrs(kLower, kUpper), {DeviceKind::CPU, 3})
+            .front();
+    double sum = 0, smallest = 1, largest = 0;
+    std::int64_t below = 0;
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+      if (x.at(i) > 0) {
+        ASSERT_EQ(y.at(i), x.at(i)) << i;
+      } else if (x.at(i) < -0.01) {
+        const double slope = y.at(i) / x.at(i);
+        ASSERT_GE(slope, kLower * (1 - 2 * unit_roundoff(dtype))) << i;
+        ASSERT_LE(slope, kUpper * (1 + 2 * unit_roundoff(dtype))) << i;
+        sum += slope, ++below;
+        smallest = std::min(smallest, slope), largest = std::max(largest, slope);
+      }
+    }
+    EXPECT_NEAR(sum / double(below), 0.25, 5 * 0.3 / std::sqrt(12.0 * double(below)));
+    EXPECT_LT(smallest, 0.11);
+    EXPECT_GT(largest, 0.39);
+    EXPECT_TRUE(same_bytes(
+        run_op("rrelu", inputs_of(x, {}), rrelu_attrs(kLower, kUpper), {DeviceKind::CPU, 1})
+            .front(),
+        y));
+  }
+}
+
+TEST(RreluTest, TheBackwardPassDrawsTheSameSlopes) {
+  const Tensor x = Tensor::uniform({64, 33}, -2, 2, 1), dy = Tensor::uniform({64, 33}, 1, 2, 2);
+  const Attrs attrs = rrelu_attrs(0.1, 0.4);
+  const Tensor y = run_op("rrelu", inputs_of(x, {}), attrs).front();
+  const Tensor dx = grad_op("rrelu", inputs_of(x, {}), attrs, {dy}).front();
+  for (std::int64_t i = 0; i < x.num_elements(); ++i)
+    ASSERT_NEAR(dx.at(i) * x.at(i), y.at(i) * dy.at(i), 1e-5) << i;
+  const Tensor other = run_op("rrelu", inputs_of(x, {.step = 6}), attrs).front();
+  EXPECT_FALSE(same_bytes(other, y));
+}
+
+TEST(RreluTest, RefusesARangeTurnedRound) {
+  const Tensor x = Tensor::uniform({5, 7}, 1, 2, 1);
+  EXPECT_TRUE(refuses([&] { run_op("rrelu", inputs_of(x, {}), rrelu_attrs(0.4, 0.1)); },
+                      {"the slopes are 0.4 to 0.1"}));
+  EXPECT_TRUE(refuses([&] { run_op("rrelu", {x}, rrelu_attrs(0.1, 0.4)); }, {"no address"}));
+}
+
+TEST(AlphaDropoutTest, MeanAndVarianceStay) {
+  const Tensor x = Tensor::normal({500, 100}, 0, 1, 3);
+  for (const double p : {0.1, 0.5}) {
+    const Tensor y = run_op("alpha_dropout", inputs_of(x, {}), attrs_of({}, p)).front();
+    double sum = 0, squares = 0, in = 0, in_squares = 0;
+    const auto n = double(x.num_elements());
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+      sum += y.at(i) / n, squares += y.at(i) * y.at(i) / n;
+      in += x.at(i) / n, in_squares += x.at(i) * x.at(i) / n;
+    }
+    EXPECT_NEAR(sum, in, 0.02) << p;
+    EXPECT_NEAR(squares, in_squares, 0.03) << p;
+  }
+}
+
+TEST(AlphaDropoutTest, KeepsWhatDropoutKeeps) {
+  const Tensor x = Tensor::uniform({64, 33}, 1, 2, 1), dy = Tensor::uniform({64, 33}, 1, 2, 2);
+  constexpr double kLimit = -1.7580993408473766;
+  const double scale = 1 / std::sqrt((1 - kP) * (1 + kP * kLimit * kLimit));
+  const Tensor kept = dropped(x, {});
+  const Tensor y = run_op("alpha_dropout", inputs_of(x, {}), attrs_of({})).front();
+  const Tensor dx = grad_op("alpha_dropout", inputs_of(x, {}), attrs_of({}), {dy}).front();
+  for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+    const double from = kept.at(i) != 0 ? x.at(i) : kLimit;
+    ASSERT_NEAR(y.at(i), scale * (from - kP * kLimit), 1e-6) << i;
+    ASSERT_NEAR(dx.at(i), kept.at(i) != 0 ? scale * dy.at(i) : 0, 1e-6) << i;
+  }
+}
+
+TEST(AlphaDropoutTest, WholeChannelsAreDropped) {
+  const Tensor x = Tensor::full({40, 5, 6}, 1);
+  Attrs attrs = attrs_of({});
+  attrs.set("per", std::string("channel"));
+  const Tensor y = run_op("alpha_dropout", inputs_of(x, {}), attrs).front();
+  Attrs zeros = attrs_of({});
+  zeros.set("per", std::string("channel"));
+  const Tensor kept = run_op("dropout", inputs_of(x, {}), zeros).front();
+  for (std::int64_t i = 0; i < x.num_elements(); ++i) ASSERT_EQ(y.at(i) > 0, kept.at(i) > 0) << i;
+  attrs.set("per", std::string("sample"));
+  EXPECT_TRUE(refuses([&] { run_op("alpha_dropout", inputs_of(x, {}), attrs); },
+                      {"per is 'sample', expected element or channel"}));
+}
+
 TEST(DropoutTest, RefusesAProbabilityOfOne) {
   const Tensor x = Tensor::uniform({5, 7}, 1, 2, 1);
   EXPECT_TRUE(refuses([&] { run_op("dropout", inputs_of(x, {}), attrs_of({}, 1.0)); }, {"p is 1"}));
   EXPECT_TRUE(
       refuses([&] { run_op("dropout", inputs_of(x, {}), attrs_of({}, -0.1)); }, {"p is -0.1"}));
+  EXPECT_TRUE(
+      refuses([&] { run_op("alpha_dropout", inputs_of(x, {}), attrs_of({}, 1.0)); }, {"p is 1"}));
+  for (const char* op : {"dropout", "alpha_dropout"}) {
+    EXPECT_TRUE(refuses([&] { run_op(op, inputs_of(Tensor::full({}, 1), {}), attrs_of({})); },
+                        {"x has shape [], expected [N, ...]"}));
+  }
 }
 
 }  // namespace

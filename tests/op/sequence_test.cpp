@@ -89,6 +89,37 @@ OpCase softmax_case(bool log, const std::string& name, const Shape& x, std::int6
   return c;
 }
 
+/// Half of x along an axis times the gate of the other half.
+OpCase glu_case(const std::string& gate, const std::string& name, const Shape& x, std::int64_t axis,
+                std::int64_t gated) {
+  OpCase c{.name = "glu_" + gate + "_" + name,
+           .op = "glu",
+           .attrs = {{"gate", gate}, {"axis", axis}, {"gated", gated}}};
+  c.inputs = {Tensor::uniform(x, -3, 3, 1)};
+  const int at = int(axis < 0 ? axis + x.rank() : axis);
+  c.forward = [gate, at, gated](const std::vector<Array>& in) {
+    const std::int64_t length = in[0].shape[at] / 2;
+    const auto half = [&](std::int64_t which) {
+      return ref::moved(in[0], in[0].shape.with_dim(at, length),
+                        [&](std::vector<std::int64_t> place) {
+                          place[std::size_t(at)] += which * length;
+                          return place;
+                        });
+    };
+    return ref::combine(half(1 - gated), half(gated), [&](double plain, double value) {
+      return plain * ref::activation(gate, {}, value);
+    });
+  };
+  c.differentiable = {0};
+  c.low = {0};
+  c.scale = 3;
+  c.refusals = {
+      {"odd length", {Tensor::zeros({4, 5})}, {}, {"x has shape [4, 5], expected an even length"}},
+      {"no such gate", {Tensor::zeros({4, 6})}, {{"gate", std::string("exp")}}, {"gate is 'exp'"}},
+      {"no such half", {Tensor::zeros({4, 6})}, {{"gated", std::int64_t{2}}}, {"gated is 2"}}};
+  return c;
+}
+
 Array normalised(const std::vector<Array>& in, const SampleNorm& norm, bool centres, double eps) {
   const Array& x = in[0];
   Array y(x.shape);
@@ -164,6 +195,11 @@ std::vector<OpCase> sequence_cases() {
     cases.push_back(softmax_case(log, "middle", {2, 9, 3, 5}, 1));
     cases.push_back(softmax_case(log, "one", {4, 1}, 1));
   }
+  const std::vector<OpCase> gates = {
+      glu_case("sigmoid", "last", {5, 34}, -1, 1), glu_case("sigmoid", "first", {6, 5}, 0, 1),
+      glu_case("silu", "middle", {2, 6, 3}, 1, 0), glu_case("gelu", "last", {3, 2, 10}, 2, 1),
+      glu_case("gelu_tanh", "one", {3, 2}, -1, 0), glu_case("tanh", "last", {7, 6}, -1, 1)};
+  cases.insert(cases.end(), gates.begin(), gates.end());
   const std::vector<OpCase> norms = {
       norm_case("layer_norm", "rows", {5, 33}, axes(1)),
       norm_case("layer_norm", "sequence", {2, 3, 7}, axes(1)),
@@ -185,6 +221,8 @@ std::vector<OpCase> large_sequence_cases() {
           softmax_case(false, "large_rows", {3001, 130}, -1),
           softmax_case(false, "large_wide", {17, 50257}, -1),
           softmax_case(false, "large_side", {7, 129, 513}, 1),
+          glu_case("silu", "large", {3001, 770}, -1, 0),
+          glu_case("sigmoid", "large_middle", {7, 130, 513}, 1, 1),
           norm_case("layer_norm", "large", {3001, 768}, axes(1)),
           norm_case("layer_norm", "large_wide", {37, 4097}, axes(1)),
           norm_case("rms_norm", "large", {3001, 768}, axes(1)),

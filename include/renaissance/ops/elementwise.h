@@ -148,6 +148,30 @@ inline BluePrint dropout_channels(float p,
                                   std::source_location where = std::source_location::current()) {
   return layer("dropout", {{"p", double(p)}, {"per", std::string("channel")}}, 1, where);
 }
+/// For networks of selu: in training a dropped element becomes selu's limit -1.7581 instead of 0,
+/// and all are scaled and shifted so that mean 0 and variance 1 stay; outside training y = x.
+/// @throws InvalidArgument  p is outside [0, 1).
+/// Source: arXiv:1706.02515. Agrees with torch.nn.AlphaDropout in distribution.
+inline BluePrint alpha_dropout(float p,
+                               std::source_location where = std::source_location::current()) {
+  return layer("alpha_dropout", {{"p", double(p)}}, 1, where);
+}
+/// The same of whole channels of a sample, [N, ..., C]. Agrees with torch.nn.FeatureAlphaDropout,
+/// channels last, in distribution.
+inline BluePrint alpha_dropout_channels(
+    float p, std::source_location where = std::source_location::current()) {
+  return layer("alpha_dropout", {{"p", double(p)}, {"per", std::string("channel")}}, 1, where);
+}
+
+/// In training y = x > 0 ? x : slope x with a slope for each element, drawn from [lower, upper);
+/// outside training slope = (lower + upper) / 2. Draws as dropout's. Saves x.
+/// @throws InvalidArgument  lower > upper.
+/// Source: arXiv:1505.00853. Agrees with torch.nn.RReLU, in training in distribution.
+inline BluePrint rrelu(float lower = 1.0f / 8, float upper = 1.0f / 3,
+                       std::source_location where = std::source_location::current()) {
+  return layer("rrelu", {{"lower", double(lower)}, {"upper", double(upper)}}, 1, where);
+}
+
 /// dropout of whole samples, at the end of a residual's body: its block is left out with
 /// probability p. Source: arXiv:1603.09382. Agrees with torchvision.ops.StochasticDepth(p, "row")
 /// in distribution.

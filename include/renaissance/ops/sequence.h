@@ -73,6 +73,27 @@ inline BluePrint log_softmax(int axis = -1,
   return layer("log_softmax_axis", {{"axis", std::int64_t(axis)}}, 1, where);
 }
 
+/// softmax of -x. Agrees with torch.nn.Softmin.
+inline BluePrint softmin(int axis = -1,
+                         std::source_location where = std::source_location::current()) {
+  return seq(layer("neg", {}, 1, where), softmax(axis, where));
+}
+
+// Gated linear units: x is cut in two along `axis`, one half times a function of the other, [.., 2
+// C,
+// ..] -> [.., C, ..]. Saves x. @throws InvalidArgument  at compile(): an odd length along `axis`.
+// Source: arXiv:2002.05202.
+
+/// y = first half * sigmoid(second half). Agrees with torch.nn.GLU.
+TR_API BluePrint glu(int axis = -1, std::source_location where = std::source_location::current());
+/// y = silu(first half) * second half, as Llama's feed-forward layers have it.
+TR_API BluePrint swiglu(int axis = -1,
+                        std::source_location where = std::source_location::current());
+/// y = first half * gelu(second half).
+TR_API BluePrint geglu(int axis = -1, std::source_location where = std::source_location::current());
+/// y = first half * relu(second half).
+TR_API BluePrint reglu(int axis = -1, std::source_location where = std::source_location::current());
+
 struct AttentionOptions {
   bool causal = false;  // a place sees those before it alone
   bool bias = true;     // of the projections

@@ -22,7 +22,7 @@ struct Model {
 
 /// "mnist-mlp"; torchvision's vgg11 to vgg19_bn (vgg16_bn also as "vgg16bn"), resnet18 to
 /// resnet152, resnext50_32x4d, wide_resnet50_2, densenet121, mobilenet_v2, mobilenet_v3_large and
-/// efficientnet_b0 (without its stochastic depth); "cifar_resnet18", "cifar_resnet20" and
+/// efficientnet_b0; "cifar_resnet18", "cifar_resnet20" and
 /// "cifar_vgg11_bn" for 32 x 32 images.
 TR_API std::vector<std::string> model_names();
 /// @throws InvalidArgument  an unknown name (the message gives the nearest one).

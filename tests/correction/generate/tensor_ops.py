@@ -23,7 +23,7 @@ class Family:
             self.tensors[f"{name}.in{i}"] = _stored(x)
         self.tensors[f"{name}.y"] = _stored(y)
         wanted = [i for i, x in enumerate(leaves) if x.requires_grad]
-        if not y.is_floating_point() or not wanted:
+        if not y.is_floating_point() or not y.requires_grad:
             return
         dy = uniform(generator, y.shape)
         self.tensors[f"{name}.dy"] = dy
@@ -167,6 +167,27 @@ def products(writer, generator):
     family.save(writer, "product")
 
 
+def gated(writer, generator):
+    family = Family()
+    for axis in (-1, 0, 1):
+        family.case(generator, f"glu_{axis}".replace("-", "m"), "glu", {"axis": axis},
+                    [uniform(generator, 4, 6, 8, low=-3, high=3)], lambda v, a=axis: F.glu(v, a))
+    gates = {"silu": F.silu, "gelu": F.gelu, "relu": F.relu, "tanh": torch.tanh,
+             "gelu_tanh": lambda v: F.gelu(v, approximate="tanh")}
+    for name, gate in gates.items():
+        for half in (0, 1):
+            def function(v, gate=gate, half=half):
+                halves = v.chunk(2, -1)
+                return halves[1 - half] * gate(halves[half])
+            family.case(generator, f"{name}_{half}", "glu", {"gate": name, "gated": half},
+                        [uniform(generator, 5, 12, low=-3, high=3)], function)
+    x = uniform(generator, 61, low=-4, high=4)
+    family.case(generator, "rrelu", "rrelu_eval", {}, [x], lambda v: F.rrelu(v).detach())
+    family.case(generator, "rrelu_slopes", "rrelu_eval", {"lower": 0.05, "upper": 0.6}, [x],
+                lambda v: F.rrelu(v, 0.05, 0.6).detach())
+    family.save(writer, "gated")
+
+
 def norms(writer, generator):
     family = Family()
     x = uniform(generator, 3, 4, 6, low=-2, high=3)
@@ -187,5 +208,5 @@ def norms(writer, generator):
 
 
 def write(writer, generator):
-    for part in (maths, binary, selection, reductions, layout, products, norms):
+    for part in (maths, binary, selection, reductions, layout, products, norms, gated):
         part(writer, generator)

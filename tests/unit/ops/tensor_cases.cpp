@@ -184,6 +184,12 @@ void add_products_and_norms(std::vector<ShapeCase>& cases) {
     cases.push_back({"Good", op + "_backward", {}, {f16(kX), f16(kX)}, {f16(kX)}, {}});
     cases.push_back({"Y", op + "_backward", {}, {f16(kX), f32(kX)}, {}, {"y is fp32 [4, 5]"}});
   }
+  const Attrs middle = {{"axis", std::int64_t{1}}, {"gate", std::string("silu")}};
+  cases.push_back({"Middle", "glu", middle, {f16({2, 6, 4})}, {f16({2, 3, 4})}, {}});
+  cases.push_back({"Odd", "glu", {}, {f32(kX)}, {}, {"expected an even length along axis -1"}});
+  cases.push_back(
+      {"Good", "glu_backward", middle, {f16({2, 3, 4}), f16({2, 6, 4})}, {f16({2, 6, 4})}, {}});
+  cases.push_back({"Dy", "glu_backward", middle, {f16({2, 6, 4}), f16({2, 6, 4})}, {}, {"dy is"}});
   const TensorType x = f16({2, 3, 6});
   const auto add_norm = [&](const std::string& op, const Attrs& attrs,
                             const TensorType& statistic) {

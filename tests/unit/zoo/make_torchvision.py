@@ -6,7 +6,8 @@
 
 For each model: parameters and buffers (number of tensors, SHA-256 of the sorted lines "NAME
 [SHAPE]"), number of trained values, and floating-point operations of one image (of convolutions and
-linear layers: two a multiply-add, one a bias). With --list MODEL: the lines themselves.
+linear layers: two a multiply-add, one a bias), and the probabilities of the StochasticDepth modules
+that act. With --list MODEL: the lines themselves.
 """
 
 import argparse
@@ -60,6 +61,18 @@ def flops_of(model):
     return total[0]
 
 
+def drops_of(model):
+    """Blocks without a shortcut have the module too, and do not call it."""
+    return {
+        f"{name}.stochastic_depth": block.stochastic_depth.p
+        for name, block in model.named_modules()
+        if getattr(block, "use_res_connect", False)
+        and hasattr(block, "stochastic_depth")
+        and block.stochastic_depth.mode == "row"
+        and block.stochastic_depth.p > 0
+    }
+
+
 def facts_of(name):
     model = build(name)
     lines = lines_of(model)
@@ -68,6 +81,7 @@ def facts_of(name):
         "names_sha256": hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest(),
         "parameters": sum(p.numel() for p in model.parameters()),
         "flops": flops_of(model),
+        "stochastic_depth": drops_of(model),
     }
 
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/sha256.h"
@@ -63,6 +64,21 @@ TEST(Zoo, ModelsAreTorchvisions) {
     EXPECT_EQ(sha256_of(lines_of(plan)), want.at("names_sha256").get<std::string>())
         << "make_torchvision.py --list " << name << " gives torchvision's; ours begin\n"
         << lines_of(plan).substr(0, 1500);
+  }
+}
+
+TEST(Zoo, BranchesAreDroppedWhereTorchvisionDropsThem) {
+  for (const auto& [name, want] : table().at("models").items()) {
+    SCOPED_TRACE(name);
+    std::map<std::string, double> drops;
+    for (const ArchLayer& layer : plan_of(name).layers) {
+      const bool rows = layer.op == "dropout" && layer.attrs.str("per") == "sample";
+      if (rows) drops[layer.name] = layer.attrs.f64("p");
+    }
+    const auto theirs = want.at("stochastic_depth").get<std::map<std::string, double>>();
+    ASSERT_EQ(drops.size(), theirs.size());
+    for (const auto& [layer, p] : theirs) EXPECT_NEAR(drops.at(layer), p, 1e-8) << layer;
+    EXPECT_EQ(drops.size(), name == "efficientnet_b0" ? 9u : 0u);
   }
 }
 
