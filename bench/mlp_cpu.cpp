@@ -55,7 +55,7 @@ CompileRequest request_for(std::optional<DType> low) {
   request.loss = loss_spec(CrossEntropyLoss().label_smoothing(kSmoothing));
   request.optimizer = optimizer_spec(AdamW());
   request.graph.low_dtype = low;
-  ParamGroup all;
+  GroupRule all;
   all.decay = true;  // PyTorch's default decays biases too
   request.graph.groups = {all};
   VariantKey key;

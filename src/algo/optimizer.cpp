@@ -8,6 +8,7 @@
 #include "algo/optimizer_spec.h"
 #include "core/check.h"
 #include "core/nearest_name.h"
+#include "renaissance/algo/matrix_optimizers.h"
 
 namespace tr {
 namespace {
@@ -15,9 +16,14 @@ namespace {
 using Kind = Optimizer::Kind;
 
 constexpr std::pair<Kind, std::string_view> kNames[] = {
-    {Kind::SGD, "sgd"},   {Kind::ADAM, "adam"},       {Kind::ADAMW, "adamw"},
-    {Kind::LION, "lion"}, {Kind::RMSPROP, "rmsprop"}, {Kind::ADAGRAD, "adagrad"},
-    {Kind::LARS, "lars"}, {Kind::LAMB, "lamb"},       {Kind::MUON, "muon"}};
+    {Kind::SGD, "sgd"},         {Kind::ADAM, "adam"},       {Kind::ADAMW, "adamw"},
+    {Kind::LION, "lion"},       {Kind::RMSPROP, "rmsprop"}, {Kind::ADAGRAD, "adagrad"},
+    {Kind::LARS, "lars"},       {Kind::LAMB, "lamb"},       {Kind::MUON, "muon"},
+    {Kind::SHAMPOO, "shampoo"}, {Kind::SOAP, "soap"}};
+
+using Grafting = Optimizer::Grafting;
+constexpr std::pair<Grafting, std::string_view> kGraftings[] = {
+    {Grafting::NONE, "none"}, {Grafting::SGD, "sgd"}, {Grafting::ADAM, "adam"}};
 
 void check_not_negative(std::string_view who, std::string_view name, double value) {
   TR_CHECK(value >= 0 && std::isfinite(float(value)), "{}: {} is {}, expected at least 0, as fp32",
@@ -34,9 +40,10 @@ void check_fraction(std::string_view who, std::string_view name, double value) {
   TR_CHECK(value >= 0 && value < 1, "{}: {} is {}, expected 0 <= {} < 1", who, name, value, name);
 }
 
+bool is_preconditioned(Kind kind) { return kind == Kind::SHAMPOO || kind == Kind::SOAP; }
 bool has_betas(Kind kind) {
   return kind == Kind::ADAM || kind == Kind::ADAMW || kind == Kind::LION || kind == Kind::LAMB ||
-         kind == Kind::MUON;
+         moves_matrices(kind);
 }
 bool has_eps(Kind kind) { return kind != Kind::SGD && kind != Kind::LION; }
 bool has_momentum(Kind kind) {
@@ -47,6 +54,20 @@ bool has_nesterov(Kind kind) { return kind == Kind::SGD || kind == Kind::LARS; }
 double default_eps(Kind kind) {
   if (kind == Kind::ADAGRAD) return 1e-10;
   return kind == Kind::LAMB ? 1e-6 : 1e-8;
+}
+
+void check_count(std::string_view who, std::string_view name, int value) {
+  TR_CHECK(value >= 1, "{}: {} is {}, expected at least 1", who, name, value);
+}
+
+void check_preconditioned(std::string_view who, const Optimizer& o) {
+  const double beta = *o.preconditioner_beta;
+  if (o.kind == Kind::SOAP) check_fraction(who, "preconditioner_beta", beta);
+  TR_CHECK(beta >= 0 && beta <= 1, "{}: preconditioner_beta is {}, expected 0 to 1", who, beta);
+  check_positive(who, "ridge", o.ridge);
+  check_count(who, "precondition_every", o.precondition_every);
+  check_count(who, "block_size", o.block_size);
+  check_count(who, "max_preconditioner_dim", o.max_preconditioner_dim);
 }
 
 /// Each field of a resolved optimizer by itself, where its kind reads it.
@@ -64,7 +85,8 @@ void check_fields(const Optimizer& o) {
     check_not_negative(who, "lr_decay", o.lr_decay);
     check_not_negative(who, "initial_accumulator", o.initial_accumulator);
   }
-  if (o.kind == Kind::MUON) check_positive(who, "adam_rate", o.adam_rate);
+  if (moves_matrices(o.kind)) check_positive(who, "adam_rate", o.adam_rate);
+  if (is_preconditioned(o.kind)) check_preconditioned(who, o);
   if (o.kind == Kind::LARS) check_positive(who, "trust_coefficient", o.trust_coefficient);
 }
 
@@ -86,13 +108,24 @@ Kind optimizer_kind_from_name(std::string_view name) {
   throw_as<InvalidArgument>("{}", unknown_name_message("optimizer", name, known));
 }
 
+std::string_view name_of(Grafting grafting) { return kGraftings[std::size_t(grafting)].second; }
+
+Grafting grafting_from_name(std::string_view name) {
+  for (const auto& [grafting, text] : kGraftings) {
+    if (text == name) return grafting;
+  }
+  throw_as<InvalidArgument>("\"{}\" is unknown, expected none, sgd or adam", name);
+}
+
 Optimizer Optimizer::resolved() const {
   Optimizer o = *this;
   const bool muon = kind == Kind::MUON;
   o.momentum = momentum.value_or(muon ? 0.95 : 0);
   o.nesterov = nesterov.value_or(muon);
-  o.beta1 = beta1.value_or(0.9);
-  o.beta2 = beta2.value_or(kind == Kind::LION ? 0.99 : 0.999);
+  const bool soap = kind == Kind::SOAP;
+  o.beta1 = beta1.value_or(soap ? 0.95 : 0.9);
+  o.beta2 = beta2.value_or(kind == Kind::LION ? 0.99 : soap ? 0.95 : 0.999);
+  o.preconditioner_beta = preconditioner_beta.value_or(soap ? *o.beta2 : 1);
   o.eps = eps.value_or(default_eps(kind));
   return o;
 }
@@ -129,6 +162,37 @@ template class OptimizerBuilder<Adagrad>;
 template class OptimizerBuilder<LARS>;
 template class OptimizerBuilder<LAMB>;
 template class OptimizerBuilder<Muon>;
+template class OptimizerBuilder<Shampoo>;
+template class OptimizerBuilder<SOAP>;
+
+bool moves_matrices(Kind kind) { return kind == Kind::MUON || is_preconditioned(kind); }
+
+std::optional<std::vector<std::string>> matrices_except(const Optimizer& optimizer) {
+  if (!moves_matrices(optimizer.kind)) return std::nullopt;
+  return optimizer.not_matrices;
+}
+
+namespace {
+
+/// What muon, shampoo and soap say beside the betas.
+void set_matrix_attrs(const Optimizer& o, Attrs& attrs) {
+  attrs.set("adam_eps", *o.eps).set("adam_rate", o.adam_rate);
+  if (o.kind == Kind::MUON) {
+    attrs.set("momentum", *o.momentum).set("nesterov", *o.nesterov).set("match_rms", o.match_rms);
+    return;
+  }
+  attrs.set("preconditioner_beta", *o.preconditioner_beta)
+      .set("every", std::int64_t(o.precondition_every))
+      .set("ridge", o.ridge);
+  if (o.kind == Kind::SOAP) {
+    attrs.set("max_dim", std::int64_t(o.max_preconditioner_dim));
+  } else {
+    attrs.set("block_size", std::int64_t(o.block_size))
+        .set("grafting", std::string(name_of(o.grafting)));
+  }
+}
+
+}  // namespace
 
 OptimizerSpec optimizer_spec(const Optimizer& optimizer) {
   optimizer.validate();
@@ -175,12 +239,10 @@ OptimizerSpec optimizer_spec(const Optimizer& optimizer) {
       spec.num_moments = 2;
       break;
     case Kind::MUON:
+    case Kind::SHAMPOO:
+    case Kind::SOAP:
       attrs = betas;
-      attrs.set("momentum", *o.momentum)
-          .set("nesterov", *o.nesterov)
-          .set("match_rms", o.match_rms)
-          .set("adam_eps", *o.eps)
-          .set("adam_rate", o.adam_rate);
+      set_matrix_attrs(o, attrs);
       spec.num_moments = 2;
       break;
   }

@@ -11,6 +11,10 @@ namespace tr {
 /// moments. Weight decay is not among them: it is a column of the step table
 /// (Optimizer::weight_decay).
 OptimizerSpec optimizer_spec(const Optimizer& optimizer);
+/// GraphOptions::matrices_except of an optimizer.
+std::optional<std::vector<std::string>> matrices_except(const Optimizer& optimizer);
+/// Whether weights of two axes are matrices to it.
+bool moves_matrices(Optimizer::Kind kind);
 
 /// The same under a schedule. One that moves the momentum chooses the op that reads it from the
 /// step table, kGroupMomentum of parameter group `group`.

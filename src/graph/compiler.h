@@ -60,11 +60,18 @@ inline const std::vector<ObjectiveSpec> kNoObjectives;
 
 /// A rule that puts parameters into a group; the first that matches wins, the default rule matches
 /// all.
-struct ParamGroup {
+struct GroupRule {
   std::string match;  // name prefix, "" = all
   float lr_scale = 1;
   std::optional<bool> decay;  // unset: WEIGHT yes, BIAS and NORM_* no
   bool frozen = false;
+};
+
+/// Rates of one parameter beside those of its GroupRule.
+struct ParamRates {
+  static constexpr int kRuleDecay = -1, kNoDecay = -2;
+  float lr_scale = 1;
+  int decay_column = kRuleDecay;  // or: of the step table, behind those of the rules
 };
 
 /// The dtype in which layers compute, whatever their ops' definitions say. `layer` is a layer's
@@ -122,7 +129,11 @@ struct GraphOptions {
   int accumulate_steps = 1;
   int world_size = 1;
   std::int64_t bucket_bytes = 25 << 20;
-  std::vector<ParamGroup> groups;
+  std::vector<GroupRule> groups;
+  /// Parameters by name whose rates differ from their rule's (algo/param_groups.h), and how many
+  /// columns of the step table these need.
+  std::map<std::string, ParamRates> rates;
+  int num_decay_columns = 0;
   /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose
   /// names begin so. Unset: it treats none.
   std::optional<std::vector<std::string>> matrices_except;

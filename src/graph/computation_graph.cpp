@@ -9,9 +9,9 @@ namespace tr {
 namespace {
 
 constexpr std::string_view kRoleNames[kNumRoles] = {
-    "input",      "weight",  "weight_cast", "buffer",       "buffer_next", "gradient",
-    "grad_accum", "moment1", "moment2",     "moment3",      "ema",         "scalar",
-    "table",      "result",  "feature",     "feature_grad", "workspace"};
+    "input",      "weight",  "weight_cast", "buffer",  "buffer_next",  "gradient",
+    "grad_accum", "moment1", "moment2",     "moment3", "ema",          "optimizer_state",
+    "scalar",     "table",   "result",      "feature", "feature_grad", "workspace"};
 
 constexpr std::string_view kGraphIdNames[kNumGraphIds] = {
     "transfer", "forward",   "loss",       "backward", "accumulate", "comm",

@@ -25,14 +25,15 @@ enum class Role : std::uint8_t {
   MOMENT2,
   MOMENT3,
   EMA,
-  SCALAR,   // counters, loss scale, finite flag
-  TABLE,    // step table, segment table
-  RESULT,   // what the host reads back
-  FEATURE,  // activations and what is saved for backward
+  OPTIMIZER_STATE,  // what an optimizer keeps beside moments
+  SCALAR,           // counters, loss scale, finite flag
+  TABLE,            // step table, segment table
+  RESULT,           // what the host reads back
+  FEATURE,          // activations and what is saved for backward
   FEATURE_GRAD,
   WORKSPACE
 };
-constexpr int kNumRoles = 17;
+constexpr int kNumRoles = 18;
 constexpr bool is_persistent(Role role) { return role < Role::FEATURE; }
 std::string_view name_of(Role role);
 

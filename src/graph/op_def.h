@@ -112,13 +112,16 @@ struct OpDef {
   bool implied_flatten = false;  // as a layer on an image [N, H, W, C]: flatten comes first (fc)
   bool flattens = false;         // the op is flatten: the FileLayout of what follows depends on it
   bool elementwise = false;    // keeps the meaning of the last axis (flattened_from passes through)
-  bool fused = false;  // only lowering makes it, where a device has a kernel of it
+  bool fused = false;          // only lowering makes it, where a device has a kernel of it
   bool eval_identity = false;  // vanishes outside training (dropout)
   std::string
       eval_op;  // takes its place outside training, with the same inputs and attributes (bn)
   std::vector<std::pair<int, int>>
       next_buffers;  // (output, input): output is the next value of that BUFFER
-  std::string doc;   // one sentence, formula, the PyTorch function it equals
+  /// An optimizer that keeps more than moments: elements of the fp32 tensor that it reads and
+  /// writes as the input before weight_cast. It begins at 0.
+  std::function<std::int64_t(const Attrs&)> own_state;
+  std::string doc;  // one sentence, formula, the PyTorch function it equals
 };
 
 /// Registers at start-up: `const OpRegistration kRelu{{.name = "relu", ...}};`

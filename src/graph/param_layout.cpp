@@ -40,10 +40,18 @@ bool is_matrix(const Param& param, const GraphOptions& options) {
   });
 }
 
+void set_rates(Segment& segment, const ParamRates& rates, const GraphOptions& options) {
+  segment.lr_scale *= rates.lr_scale;
+  if (rates.decay_column == ParamRates::kNoDecay) segment.decay_scale = 0;
+  if (rates.decay_column < 0) return;
+  segment.group = int(options.groups.size()) + 1 + rates.decay_column;
+  segment.decay_scale = 1;
+}
+
 Segment make_segment(int param, const Param& of, std::int64_t begin, const GraphOptions& options) {
   const auto rule = std::find_if(
       options.groups.begin(), options.groups.end(),
-      [&](const ParamGroup& g) { return std::string_view(of.name).starts_with(g.match); });
+      [&](const GroupRule& g) { return std::string_view(of.name).starts_with(g.match); });
   Segment segment;
   segment.begin = begin;
   segment.count = of.spec.type.shape.num_elements();
@@ -57,6 +65,8 @@ Segment make_segment(int param, const Param& of, std::int64_t begin, const Graph
     decays = rule->decay.value_or(decays);
   }
   segment.decay_scale = decays ? 1.0f : 0.0f;
+  const auto own = options.rates.find(of.name);
+  if (own != options.rates.end()) set_rates(segment, own->second, options);
   return segment;
 }
 
@@ -105,7 +115,9 @@ void cut_buckets(ParamLayout& layout, const GraphOptions& options) {
 
 }  // namespace
 
-int num_param_groups(const GraphOptions& options) { return int(options.groups.size()) + 1; }
+int num_param_groups(const GraphOptions& options) {
+  return int(options.groups.size()) + 1 + options.num_decay_columns;
+}
 
 ParamLayout layout_params(const ArchPlan& plan, const GraphOptions& options) {
   TR_CHECK(options.bucket_bytes >= 1, "bucket_bytes is {}, expected at least 1",

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 std::string region_line(const Region& r) {
   const bool transient = !is_persistent(r.role);
   return fmt::format(
-      "  {:<12} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
+      "  {:<15} {:<6} {:>6} {:>14} {:>14}  {}\n", transient ? "transient" : name_of(r.role),
       transient ? "any" : name_of(r.dtype), r.bucket, r.offset, r.bytes, format_bytes(r.bytes));
 }
 
@@ -95,7 +95,7 @@ double PlanReport::ratio() const {
 }
 
 std::string PlanReport::text() const {
-  std::string text = fmt::format("  {:<12} {:<6} {:>6} {:>14} {:>14}\n", "region", "dtype",
+  std::string text = fmt::format("  {:<15} {:<6} {:>6} {:>14} {:>14}\n", "region", "dtype",
                                  "bucket", "offset", "bytes");
   for (const Region& r : regions) text += region_line(r);
   text += fmt::format("  peak {} = persistent {} + transient {} (lower bound {}, ratio {:.3f})\n",

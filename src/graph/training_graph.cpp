@@ -318,14 +318,21 @@ class ModelGraph {
     }
   }
 
-  /// Begin, rows and columns of each weight that the optimizer treats as a matrix.
-  std::vector<std::int64_t> matrices() const {
+  /// Begin, rows and columns of each weight that the optimizer treats as a matrix. `ever`: or will
+  /// once it is trained.
+  std::vector<std::int64_t> matrices(bool ever) const {
     std::vector<std::int64_t> numbers;
     for (const Segment& s : layout_.segments) {
-      if (s.rows > 0 && !is_frozen(s.param))
+      if (s.rows > 0 && (ever ? s.frozen == 0 : !is_frozen(s.param)))
         numbers.insert(numbers.end(), {s.begin, s.rows, s.count / s.rows});
     }
     return numbers;
+  }
+
+  TensorId own_state(const OpDef& def, const Attrs& attrs) {
+    const std::int64_t elements = def.own_state(complete_attrs(def, attrs));
+    return builder_.persistent("optimizer_state", Role::OPTIMIZER_STATE,
+                               {Shape{std::max<std::int64_t>(1, elements)}, DType::FP32});
   }
 
   void add_update(const OptimizerSpec& optimizer) {
@@ -339,20 +346,22 @@ class ModelGraph {
                                     loss_scale(),
                                     found_inf(),
                                     grad_sumsq()};
-    const std::size_t moment_slots = def.inputs.size() - inputs.size() - 1;
+    const std::size_t moment_slots = def.inputs.size() - inputs.size() - (def.own_state ? 2 : 1);
     const Role moments[] = {Role::MOMENT1, Role::MOMENT2, Role::MOMENT3};
     for (std::size_t i = 0; i < moment_slots; ++i) {
       inputs.push_back(int(i) < optimizer.num_moments ? builder_.range(moments[i]) : kNoTensor);
     }
-    if (options().low_dtype) inputs.push_back(builder_.range(Role::WEIGHT_CAST));
-    while (inputs.back() == kNoTensor) inputs.pop_back();
     Attrs attrs = optimizer.attrs;
     attrs.set("clip_norm", double(options().grad_clip_norm));
     attrs.set("clip_value", double(options().grad_clip_value));
     const bool by_matrix =
         std::any_of(def.attrs.begin(), def.attrs.end(),
                     [](const AttrSpec& spec) { return spec.name == "matrices"; });
-    if (by_matrix) attrs.set("matrices", matrices());
+    // State of its own has the same places whatever stands still.
+    if (by_matrix) attrs.set("matrices", matrices(bool(def.own_state)));
+    if (def.own_state) inputs.push_back(own_state(def, attrs));
+    if (options().low_dtype) inputs.push_back(builder_.range(Role::WEIGHT_CAST));
+    while (inputs.back() == kNoTensor) inputs.pop_back();
     builder_.add_into(optimizer.op, inputs, {}, attrs);
     if (layout_.buffer_elements > 0) {
       builder_.add_into(

@@ -21,14 +21,7 @@ std::vector<TensorType> infer_muon(const Attrs& attrs, Types in) {
   TR_CHECK(steps >= 1 && steps < 100, "steps is {}, expected 1 to 99", steps);
   ops::check_optimizer_inputs(attrs, in, 2);
   ops::check_num_moments(in, ops::kFirstMoment, 2, 2);
-  const std::int64_t elements = in[ops::kWeights].shape.num_elements();
-  std::int64_t behind = 0;
-  for (const ops::Matrix& m : ops::matrices_of(attrs)) {
-    TR_CHECK(m.begin >= behind && m.rows > 0 && m.columns > 0 && m.end() <= elements,
-             "a matrix of {} x {} begins at element {}, expected it behind {} and within {}",
-             m.rows, m.columns, m.begin, behind, elements);
-    behind = m.end();
-  }
+  ops::check_matrices(attrs, in);
   return {};
 }
 
@@ -69,6 +62,17 @@ OpDef muon_def() {
 const OpRegistration kMuon{muon_def()};
 
 }  // namespace
+
+void ops::check_matrices(const Attrs& attrs, Types in) {
+  const std::int64_t elements = in[kWeights].shape.num_elements();
+  std::int64_t behind = 0;
+  for (const Matrix& m : matrices_of(attrs)) {
+    TR_CHECK(m.begin >= behind && m.rows > 0 && m.columns > 0 && m.end() <= elements,
+             "a matrix of {} x {} begins at element {}, expected it behind {} and within {}",
+             m.rows, m.columns, m.begin, behind, elements);
+    behind = m.end();
+  }
+}
 
 std::vector<ops::Matrix> ops::matrices_of(const Attrs& attrs) {
   const std::vector<std::int64_t>& numbers = attrs.ints("matrices");

@@ -16,6 +16,9 @@ enum OptimizerInput : std::size_t { kFoundInf = kNumUpdateInputs, kGradSumsq, kF
 /// Everything but the moments. `num_moments` is the number of their places, given or not.
 void check_optimizer_inputs(const Attrs& attrs, Types in, std::size_t num_moments);
 
+/// The attribute `matrices`: one behind the other within the ranges.
+void check_matrices(const Attrs& attrs, Types in);
+
 /// `flops` an element of the weights; every range is read, those of `written` are written and those
 /// of `read_again` read a second time.
 CostRule range_cost(int flops, std::vector<std::size_t> written,

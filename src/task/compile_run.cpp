@@ -102,7 +102,7 @@ Fields fed(Fields fields, const Config& config) {
 }
 
 GraphOptions graph_options(const Config& config, const BatchPlan& batches,
-                           const FreezePlan& freezes) {
+                           const FreezePlan& freezes, const ResolvedGroups& groups = {}) {
   const TrainOptions& train = config.train;
   GraphOptions options;
   options.low_dtype = config.global.values().low_dtype;
@@ -118,10 +118,11 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches,
   options.accumulate_steps = batches.accumulate_steps;
   options.world_size = batches.world_size;
   options.table_capacity = std::max(kTableRows, batches.accumulate_steps);
-  if (train.optimizer.kind == Optimizer::Kind::MUON)
-    options.matrices_except = train.optimizer.not_matrices;
+  options.matrices_except = matrices_except(train.optimizer);
   options.top_k = train.top_k;
   options.confusion = train.confusion_matrix;
+  options.rates = groups.rates;
+  options.num_decay_columns = int(groups.decays.size());
   options.num_objectives = int(train.objectives.size());
   for (const Objective& objective : train.objectives)
     options.groups.push_back({.match = objective.trains});
@@ -179,13 +180,19 @@ void check_frozen_names(const ArchPlan& arch, const std::vector<Freeze>& rules) 
   }
 }
 
-/// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision.
+ResolvedGroups groups_of(const ArchPlan& arch, const TrainOptions& train) {
+  return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer.weight_decay);
+}
+
+/// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision,
+/// groups.
 ArchPlan check_model(const RunRequest& request, const Fields& fields, const KernelOracle& oracle) {
   ArchPlan arch = expand(request.model, fields);
   check_kernels_exist(arch, oracle);
   check_frozen_names(arch, request.config.train.freeze);
   check_objectives(arch, request.config.train.objectives);
   plan_precision(arch, graph_options(request.config, BatchPlan{}, FreezePlan{}));
+  groups_of(arch, request.config.train);
   return arch;
 }
 
@@ -205,7 +212,7 @@ VariantTable variants_of(const CompiledRun& run, const BatchPlan& batches) {
 }
 
 void set_batches(CompileRequest& request, const CompiledRun& run, const BatchPlan& batches) {
-  request.graph = graph_options(run.config, batches, run.freezes);
+  request.graph = graph_options(run.config, batches, run.freezes, run.groups);
   request.graph.raw_images = run.raw_images;
   request.variants = variants_of(run, batches).keys();
 }
@@ -310,6 +317,7 @@ void announce(const CompiledRun& run) {
   const TrainOptions& train = run.config.train;
   if (run.data.train && !run.data.val)
     log_info("validation is off: the data have no validation split");
+  if (!run.groups.text.empty()) log_info("parameter groups\n{}", run.groups.text);
   if (!train.precision.empty()) {
     log_info(
         "precision by layer\n{}",
@@ -382,6 +390,7 @@ CompiledRun compile_run(const RunRequest& request) {
   TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
   run.device = resolve_device(run.config.global.values().device);
   check_ranks(run.config.global.values().cpu_ranks, run.device);
+  check_on_device(run.config.train.optimizer, run.device.kind);
   // What was chosen is what the run was made with: a resume may name it.
   if (run.device.kind == DeviceKind::CPU) run.config.global.use_cpu();
   const bool tf32 = run.config.global.values().tf32 && run.device.kind == DeviceKind::CUDA;
@@ -413,6 +422,7 @@ CompiledRun compile_run(const RunRequest& request) {
     run.fields.predict = fed(fields, run.config);
   }
   const ArchPlan arch = check_model(request, fields, *oracle);
+  run.groups = groups_of(arch, run.config.train);
   LossSpec loss = loss_spec(run.config.train.loss);
   if (run.data.train) {
     run.mixed_classes = mix_labels(run.train_chain, run.config.train.loss, arch, fields, loss);

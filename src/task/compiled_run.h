@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "algo/param_groups.h"
 #include "backend/tuning_table.h"
 #include "data/loader.h"
 #include "graph/compiler.h"
@@ -39,6 +40,7 @@ struct CompiledRun {
   VariantTable variants{BatchPlan{}, SplitSizes{}, {}, {}};
   TuningTable tuning;
   FreezePlan freezes;
+  ResolvedGroups groups;
   bool classification = false;
   CompileResult compiled;
   std::vector<data::StreamPhase> phases;  // the whole run, in order

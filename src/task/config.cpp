@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "algo/optimizer_spec.h"
 #include "core/check.h"
 #include "core/env.h"
 #include "core/format.h"
@@ -151,6 +152,17 @@ void validate(const Objective& objective) {
            objective.trains);
 }
 
+void check_on_device(const Optimizer& optimizer, DeviceKind device) {
+  const Optimizer::Kind kind = optimizer.kind;
+  if (device == DeviceKind::CPU) return;
+  if (kind != Optimizer::Kind::SHAMPOO && kind != Optimizer::Kind::SOAP) return;
+  throw_as<Unsupported>(
+      "{} runs on the CPU only: a GPU's step is one captured graph, which cannot leave {} out of "
+      "the "
+      "steps between those in which they are due; expected device=cpu, or muon",
+      name_of(kind), kind == Optimizer::Kind::SOAP ? "the QR decompositions" : "the inverse roots");
+}
+
 namespace {
 
 void validate_objectives(const Config& config) {
@@ -173,8 +185,9 @@ void validate_objectives(const Config& config) {
   refuse(global.low_dtype == DType::FP16, "amp=fp16 (its loss scale); amp=bf16 does");
   refuse(global.accumulate_steps > 1 || global.accumulate_auto, "accumulate_steps above 1");
   refuse(config.train.memory_budget > 0, "memory_budget");
+  refuse(!config.train.groups.empty(), "param_groups");
   for (const Objective& objective : all)
-    refuse(objective.optimizer.kind == Optimizer::Kind::MUON, "muon");
+    refuse(moves_matrices(objective.optimizer.kind), name_of(objective.optimizer.kind));
   refuse(global.cpu_ranks > 1, "several ranks");
 }
 
@@ -191,6 +204,7 @@ void validate(const Config& config) {
     metric_rises(train.scheduler.plateau.metric);
   validate(train.early_stop);
   validate_objectives(config);
+  for (const ParamGroup& group : train.groups) group.validate();
   for (const Freeze& rule : train.freeze) validate(rule);
   TR_CHECK(global.global_batch_size > 0 || global.local_batch_size > 0,
            "no batch size is set, expected global_batch_size or local_batch_size of at least 1");

@@ -12,6 +12,7 @@
 #include "renaissance/algo/initializer.h"
 #include "renaissance/algo/loss.h"
 #include "renaissance/algo/optimizer.h"
+#include "renaissance/algo/param_group.h"
 #include "renaissance/algo/scheduler.h"
 #include "renaissance/core/types.h"
 #include "renaissance/task/control.h"
@@ -29,6 +30,7 @@ struct LayerPrecisionRule {
 struct TrainOptions {
   Loss loss = {{LossTerm{}}};
   Optimizer optimizer;
+  std::vector<ParamGroup> groups;
   Scheduler scheduler;
   Initializer initializer;
   int total_epochs = 10;
@@ -114,6 +116,9 @@ void validate(const Objective& objective);
 
 /// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
 void validate(const Config& config);
+
+/// @throws Unsupported  the optimizer has no kernels on `device`; says why.
+void check_on_device(const Optimizer& optimizer, DeviceKind device);
 
 /// One sentence for each option that is set but changes nothing on `device`, with the reason.
 std::vector<std::string> ineffective_options(const Config& config, DeviceKind device);

@@ -11,6 +11,7 @@
 #include "core/format.h"
 #include "task/config.h"
 #include "task/freeze_plan.h"
+#include "task/group_keys.h"
 #include "task/init_keys.h"
 #include "task/parse.h"
 
@@ -277,7 +278,7 @@ const ConfigKey kKeys[] = {
        if (c.global.values().accumulate_auto) return "auto";
        return c.global.values().accumulate_steps;
      }},
-    {"adam_rate", "number", "muon: rate of what is no matrix over that of matrices",
+    {"adam_rate", "number", "muon, shampoo, soap: rate of what is no matrix over that of matrices",
      [](Config& c, Text v) { c.train.optimizer.adam_rate = number<double>(v); },
      [](const Config& c) -> json { return c.train.optimizer.adam_rate; }},
     {"alpha", "number", "rmsprop: weight of the past in the mean square",
@@ -305,6 +306,9 @@ const ConfigKey kKeys[] = {
     {"beta2", "number", "the same of the second moment; lion: in its moment, 0.99",
      [](Config& c, Text v) { c.train.optimizer.beta2 = number<double>(v); },
      [](const Config& c) -> json { return *c.train.optimizer.resolved().beta2; }},
+    {"block_size", "integer", "shampoo: most rows and columns of a block of a matrix",
+     [](Config& c, Text v) { c.train.optimizer.block_size = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.optimizer.block_size; }},
     {"centered", "bool", "rmsprop: by the variance, not the mean square",
      [](Config& c, Text v) { c.train.optimizer.centered = boolean(v); },
      [](const Config& c) -> json { return c.train.optimizer.centered; }},
@@ -439,6 +443,14 @@ const ConfigKey kKeys[] = {
     {"grad_clip_value", "number", "largest absolute value of a gradient's element; 0: off",
      [](Config& c, Text v) { c.train.grad_clip_value = at_least<float>(v, 0); },
      [](const Config& c) -> json { return double(c.train.grad_clip_value); }},
+    {"grafting", "none|sgd|adam", "shampoo: whose length a matrix's step has",
+     [](Config& c, Text v) { c.train.optimizer.grafting = grafting_from_name(v); },
+     [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.grafting)); }},
+    {"groups", "text",
+     "rates of parameters, SELECTOR: lr*0.1 weight_decay=0.05, comma between them; a selector is a "
+     "beginning of names with * for any characters, and @weight, @bias, @norm",
+     [](Config& c, Text v) { c.train.groups = parse_groups(v); },
+     [](const Config& c) -> json { return groups_text(c.train.groups); }},
     {"init.conv", "text", "first weights of conv: KIND or KIND:PARAM",
      [](Config& c, Text v) {
        const InitChoice choice = parse_init_choice(v);
@@ -526,6 +538,9 @@ const ConfigKey kKeys[] = {
     {"match_rms", "bool", "muon: steps as long as AdamW's",
      [](Config& c, Text v) { c.train.optimizer.match_rms = boolean(v); },
      [](const Config& c) -> json { return c.train.optimizer.match_rms; }},
+    {"max_preconditioner_dim", "integer", "soap: a longer side of a matrix has no basis of its own",
+     [](Config& c, Text v) { c.train.optimizer.max_preconditioner_dim = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.optimizer.max_preconditioner_dim; }},
     {"memory_budget", "integer",
      "bytes of a rank's arena: nodes of the forward pass run again until it holds; 0: none does",
      [](Config& c, Text v) { c.train.memory_budget = at_least<std::int64_t>(v, 0); },
@@ -553,7 +568,7 @@ const ConfigKey kKeys[] = {
      },
      false},
     {"not_matrices", "text",
-     "muon: name prefixes, comma between them, of matrices that AdamW moves",
+     "muon, shampoo, soap: name prefixes, comma between them, of matrices that AdamW moves",
      [](Config& c, Text v) { c.train.optimizer.not_matrices = words(v); },
      [](const Config& c) -> json {
        return fmt::format("{}", fmt::join(c.train.optimizer.not_matrices, ","));
@@ -575,7 +590,7 @@ const ConfigKey kKeys[] = {
      set_schedule<&Scheduler::pct_start>, get_schedule<&Scheduler::pct_start>},
     {"one_cycle.three_phase", "bool", "one_cycle: falls as long as it rose, then to the last rate",
      set_schedule<&Scheduler::three_phase>, get_schedule<&Scheduler::three_phase>},
-    {"optimizer", "sgd|adam|adamw|lion|rmsprop|adagrad|lars|lamb|muon",
+    {"optimizer", "sgd|adam|adamw|lion|rmsprop|adagrad|lars|lamb|muon|shampoo|soap",
      "rule that changes the weights", set_optimizer,
      [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.kind)); }},
     {"plateau.cooldown", "integer", "plateau: epochs after a fall that do not count",
@@ -601,6 +616,14 @@ const ConfigKey kKeys[] = {
      [](const Config& c) -> json { return c.train.scheduler.power; }},
     {"precision", "text", "LAYER=fp32 or LAYER=low, comma between them: what layers compute in",
      set_precision, get_precision},
+    {"precondition_every", "integer", "shampoo, soap: steps between roots, or bases",
+     [](Config& c, Text v) { c.train.optimizer.precondition_every = at_least<int>(v, 1); },
+     [](const Config& c) -> json { return c.train.optimizer.precondition_every; }},
+    {"preconditioner_beta", "number",
+     "shampoo, soap: weight of the past in what gradients have in common; shampoo: 1, sums; soap: "
+     "beta2",
+     [](Config& c, Text v) { c.train.optimizer.preconditioner_beta = number<double>(v); },
+     [](const Config& c) -> json { return *c.train.optimizer.resolved().preconditioner_beta; }},
     {"preprocess_workers", "integer", "threads that transform samples; 0: chosen",
      [](Config& c, Text v) { c.preprocessor.preprocess_workers(number<int>(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().preprocess_workers; }, false},
@@ -613,6 +636,9 @@ const ConfigKey kKeys[] = {
     {"resume", "bool", "continue from the newest checkpoint of checkpoint.dir",
      [](Config& c, Text v) { c.train.resume = boolean(v); },
      [](const Config& c) -> json { return c.train.resume; }, false},
+    {"ridge", "number", "shampoo, soap: part of a preconditioner's norm added to its diagonal",
+     [](Config& c, Text v) { c.train.optimizer.ridge = number<double>(v); },
+     [](const Config& c) -> json { return c.train.optimizer.ridge; }},
     {"scheduler", "text",
      "constant, cosine, step, multi_step, exponential, polynomial, wsd, cosine_warm_restarts, "
      "linear, one_cycle, plateau; lambda in programs",

@@ -197,6 +197,13 @@ DeepLearningTask& DeepLearningTask::freeze(const std::string& prefix, int first_
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::param_groups(const std::vector<ParamGroup>& groups) {
+  impl_->planning("param_groups");
+  for (const ParamGroup& group : groups) group.validate();
+  impl_->options.groups = groups;
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::memory_budget(std::int64_t bytes) {
   impl_->planning("memory_budget");
   TR_CHECK(bytes >= 1, "memory_budget is {}, expected at least 1 byte", bytes);

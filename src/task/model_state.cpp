@@ -281,9 +281,9 @@ std::vector<ModelState::Slot> ModelState::slots() const {
     }
   }
   for (const auto& [name, tensor] : tensors_) {
-    if (tensor->role != Role::SCALAR) continue;
+    if (tensor->role != Role::SCALAR && tensor->role != Role::OPTIMIZER_STATE) continue;
     result.push_back(
-        {fmt::format("{}/{}", name_of(Role::SCALAR), name), tensor->type, executor_.place(name)});
+        {fmt::format("{}/{}", name_of(tensor->role), name), tensor->type, executor_.place(name)});
   }
   return result;
 }

@@ -129,6 +129,12 @@ const Optimizer& Rank::optimizer_of(std::size_t group) const {
   return group < train.objectives.size() ? train.objectives[group].optimizer : train.optimizer;
 }
 
+double Rank::decay_of(std::size_t group) const {
+  const std::vector<double>& own = run_.groups.decays;
+  const std::size_t others = (columns_ - kFloatHeader) / kGroupColumns - own.size();
+  return group < others ? optimizer_of(group).weight_decay : own[group - others];
+}
+
 const Scheduler& Rank::scheduler_of(std::size_t group) const {
   const TrainOptions& train = run_.config.train;
   const bool own = group < train.objectives.size() && train.objectives[group].scheduler;
@@ -166,7 +172,7 @@ void Rank::fill_rows(std::int64_t epoch) {
     for (std::size_t c = kFloatHeader, group = 0; c < columns_; c += kGroupColumns, ++group) {
       const Optimizer optimizer = optimizer_of(group).resolved();
       floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
-      floats[c + kGroupDecay] = float(optimizer.weight_decay);
+      floats[c + kGroupDecay] = float(decay_of(group));
       floats[c + kGroupMomentum] = momentum_of(epoch, batch.step, group);
     }
     std::int64_t* ints = ints_.data() + i * kStepInts;

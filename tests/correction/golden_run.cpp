@@ -63,6 +63,7 @@ void set_up(DeepLearningTask& task, const GoldenTask& what, const RunOptions& op
       .model(what.model)
       .loss(what.loss)
       .optimizer(what.optimizer)
+      .param_groups(options.groups)
       .scheduler(schedule_of(options))
       .total_epochs(options.epochs)
       .load_weights(weights_path);

@@ -23,6 +23,7 @@ struct RunOptions {
   int ranks = 1;           // micro_batches is of each rank
   std::int64_t batch = 7;  // of a micro-batch
   std::string amp;         // "", "fp16" or "bf16"
+  std::vector<ParamGroup> groups;
 };
 
 /// What a run left behind.

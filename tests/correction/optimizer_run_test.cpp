@@ -2,8 +2,10 @@
 // Every optimizer in whole runs, beside everything that stands beside it: frozen parts, averages,
 // micro-batches, clipping, mixed precision, overflows, checkpoints.
 #include <algorithm>
+#include <sstream>
 
 #include "correction/golden_run.h"
+#include "renaissance/core/log.h"
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
 #include "support/compare.h"
@@ -35,16 +37,22 @@ struct Row {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 std::vector<Row> rows() {
-  return {{"sgd", SGD().momentum(0.9).weight_decay(1e-4), 0.1},
-          {"adamw", AdamW().weight_decay(1e-2), 0.02},
-          {"lion", Lion().weight_decay(1e-2), 0.003},
-          {"rmsprop", RMSprop().momentum(0.5).centered(), 0.003},
-          {"adagrad", Adagrad().lr_decay(1e-3), 0.1},
-          {"lars", LARS().momentum(0.9).trust_coefficient(0.05).weight_decay(1e-3), 0.5},
-          {"lars_paper",
-           LARS().momentum(0.9).trust_coefficient(0.05).weight_decay(1e-3).rate_in_momentum(), 0.5},
-          {"lamb", LAMB().weight_decay(1e-2), 0.02},
-          {"muon", Muon().weight_decay(1e-2).not_matrices({"4."}), 0.02}};
+  return {
+      {"sgd", SGD().momentum(0.9).weight_decay(1e-4), 0.1},
+      {"adamw", AdamW().weight_decay(1e-2), 0.02},
+      {"lion", Lion().weight_decay(1e-2), 0.003},
+      {"rmsprop", RMSprop().momentum(0.5).centered(), 0.003},
+      {"adagrad", Adagrad().lr_decay(1e-3), 0.1},
+      {"lars", LARS().momentum(0.9).trust_coefficient(0.05).weight_decay(1e-3), 0.5},
+      {"lars_paper",
+       LARS().momentum(0.9).trust_coefficient(0.05).weight_decay(1e-3).rate_in_momentum(), 0.5},
+      {"lamb", LAMB().weight_decay(1e-2), 0.02},
+      {"adam", Adam().weight_decay(1e-4), 0.02},
+      {"muon", Muon().weight_decay(1e-2).not_matrices({"4."}), 0.02},
+      {"shampoo", Shampoo().weight_decay(1e-2).precondition_every(3).block_size(10), 0.02},
+      {"shampoo_none", Shampoo().grafting(Optimizer::Grafting::NONE).not_matrices({"4."}), 0.05},
+      {"soap", SOAP().weight_decay(1e-2).precondition_every(3), 0.02},
+      {"soap_side", SOAP().max_preconditioner_dim(16), 0.02}};
 }
 
 class OptimizerRun : public testing::TestWithParam<Row> {
@@ -94,6 +102,104 @@ TEST_P(OptimizerRun, WhatIsFrozenStandsStillAndTheRestMoves) {
   EXPECT_FALSE(same_bytes(made.fetch("4.weight"), head));
 }
 
+TEST_P(OptimizerRun, WhatIsUnfrozenLaterMoves) {
+  DeepLearningTask made = task("", 2);
+  std::vector<Tensor> seen = {};
+  Callbacks callbacks;
+  callbacks.on_epoch = [&](DeepLearningTask& t, const EpochRecord&) {
+    seen.push_back(t.fetch("0.weight"));
+  };
+  made.freeze("0.", 1, 1).callbacks(std::move(callbacks)).compile(CompileInfo::NONE);
+  const Tensor first = made.fetch("0.weight");
+  const TrainingResult result = made.run();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_TRUE(same_bytes(seen[0], first));
+  EXPECT_FALSE(same_bytes(seen[1], first));
+  EXPECT_LT(result.history.back().train_loss, result.history.front().train_loss);
+}
+
+// Biases take no decay, weights do; a group may say otherwise.
+TEST_P(OptimizerRun, DecayActsOnWeightsAloneUnlessAGroupSaysSo) {
+  const auto after = [&](std::int64_t steps, double decay, const std::vector<ParamGroup>& groups) {
+    DeepLearningTask made = task("", 1);
+    Optimizer optimizer = GetParam().optimizer;
+    optimizer.weight_decay = decay;
+    std::vector<Tensor> tensors;
+    Callbacks callbacks;
+    callbacks.on_step = [&](DeepLearningTask& t, std::int64_t step, double, double) {
+      if (step == steps) tensors = {t.fetch("0.bias"), t.fetch("0.weight")};
+    };
+    made.optimizer(optimizer).param_groups(groups).callbacks(std::move(callbacks));
+    made.compile(CompileInfo::NONE).run();
+    return tensors;
+  };
+  const auto plain = after(1, 0, {}), decayed = after(1, 0.1, {});
+  EXPECT_TRUE(same_bytes(decayed[0], plain[0]));
+  const auto later = after(2, 0, {});
+  EXPECT_FALSE(same_bytes(after(2, 0.1, {})[1], later[1]));
+  EXPECT_FALSE(
+      same_bytes(after(2, 0, {{.kinds = ParamKinds::BIASES, .weight_decay = 0.1}})[0], later[0]));
+  const auto none = after(2, 0.1, {{.weight_decay = 0}});
+  EXPECT_TRUE(same_bytes(none[0], later[0]));
+  EXPECT_TRUE(same_bytes(none[1], later[1]));
+}
+
+TEST_P(OptimizerRun, AGroupWithoutARateStandsStill) {
+  DeepLearningTask made = task("", 1);
+  made.param_groups({{.match = "2.", .lr_scale = 0}}).compile(CompileInfo::NONE);
+  const Tensor still = made.fetch("2.weight"), first = made.fetch("0.weight");
+  made.run();
+  EXPECT_TRUE(same_bytes(made.fetch("2.weight"), still));
+  EXPECT_FALSE(same_bytes(made.fetch("0.weight"), first));
+}
+
+TEST_P(OptimizerRun, AveragesAreThoseOfTheWeights) {
+  constexpr float kDecay = 0.9f;
+  DeepLearningTask made = task("", 1);
+  Tensor average;
+  Callbacks callbacks;
+  callbacks.on_step = [&](DeepLearningTask& t, std::int64_t, double, double) {
+    const Tensor now = t.fetch("0.weight");
+    float* e = average.data<float>();
+    for (std::int64_t i = 0; i < now.num_elements(); ++i)
+      e[i] = kDecay * e[i] + (1 - kDecay) * now.data<float>()[i];
+  };
+  made.use_ema(kDecay).callbacks(std::move(callbacks)).compile(CompileInfo::NONE);
+  average = made.fetch("0.weight");
+  made.run();
+  EXPECT_TRUE(is_close(made.fetch("ema/0.weight"), average, tolerance(DType::FP32, 24)));
+}
+
+// A limit that no gradient reaches changes nothing; one that all do, something.
+TEST_P(OptimizerRun, ClippingActsBeforeTheOptimizer) {
+  const auto weights = [&](float limit, ClipKind kind) {
+    DeepLearningTask made = task("", 1);
+    if (limit > 0) made.grad_clip(limit, kind);
+    return made.compile(CompileInfo::NONE).run().weights_sha256;
+  };
+  const std::string none = weights(0, ClipKind::NORM);
+  EXPECT_EQ(weights(1e6f, ClipKind::NORM), none);
+  EXPECT_EQ(weights(1e6f, ClipKind::VALUE), none);
+  EXPECT_NE(weights(1e-3f, ClipKind::VALUE), none);
+  EXPECT_NE(weights(0.1f, ClipKind::NORM), none);
+}
+
+// The parts of a step are summed in the order of the ranks, whoever holds them; the whole batch at
+// once is the same but for the order of sums.
+TEST_P(OptimizerRun, MicroBatchesEqualRanksAndNearlyTheWholeBatch) {
+  const auto run = [&](const char* key, const char* value, const char* batch) {
+    DeepLearningTask made = task("", 1);
+    made.set("local_batch_size", batch).set(key, value).compile(CompileInfo::NONE);
+    return made.run();
+  };
+  const TrainingResult parts = run("accumulate_steps", "2", "7"),
+                       ranks = run("cpu_ranks", "2", "7"),
+                       whole = run("accumulate_steps", "1", "14");
+  EXPECT_EQ(ranks.weights_sha256, parts.weights_sha256);
+  EXPECT_NEAR(parts.history[0].train_loss, whole.history[0].train_loss,
+              free_run_band(whole.history[0].train_loss));
+}
+
 TEST_P(OptimizerRun, ThreadsDoNotChangeAByte) {
   DeepLearningTask one = task("", 2, 1), three = task("", 2, 3);
   EXPECT_EQ(three.compile(CompileInfo::NONE).run().weights_sha256,
@@ -102,13 +208,24 @@ TEST_P(OptimizerRun, ThreadsDoNotChangeAByte) {
 
 TEST_P(OptimizerRun, AResumedRunHasTheBytesOfTheUnbrokenOne) {
   const TempFolder folder;
-  DeepLearningTask whole = task("bf16", 4);
+  // With everything that stands beside an optimizer and has state, or another graph in some epochs.
+  const auto with_all = [&](int epochs) {
+    DeepLearningTask made = task("bf16", epochs);
+    made.use_ema(0.9f).grad_clip(1, ClipKind::NORM).freeze("2.", 2, 3);
+    made.param_groups({{.match = "0.", .lr_scale = 0.5, .weight_decay = 0.01}});
+    made.set("accumulate_steps", "2");
+    return made;
+  };
+  DeepLearningTask whole = with_all(4);
   const std::string want = whole.compile(CompileInfo::NONE).run().weights_sha256;
-  DeepLearningTask first = task("bf16", 2);
+  DeepLearningTask first = with_all(2);
   first.save_every(folder.path()).compile(CompileInfo::NONE).run();
-  DeepLearningTask rest = task("bf16", 4);
+  DeepLearningTask rest = with_all(4);
   rest.save_every(folder.path()).resume().compile(CompileInfo::NONE);
   EXPECT_EQ(rest.run().weights_sha256, want);
+  EXPECT_TRUE(same_bytes(rest.fetch("ema/2.weight"), whole.fetch("ema/2.weight")));
+  const std::string second = "range(moment1)";
+  EXPECT_TRUE(same_bytes(rest.fetch(second), whole.fetch(second)));
 }
 
 TEST_P(OptimizerRun, AnOverflowLeavesNoTrace) {
@@ -127,6 +244,9 @@ TEST_P(OptimizerRun, AnOverflowLeavesNoTrace) {
       const std::string range = "range(moment" + std::to_string(m) + ")";
       before.push_back({range, t.fetch(range)});
     }
+    const Optimizer::Kind kind = GetParam().optimizer.kind;
+    if (kind == Optimizer::Kind::SHAMPOO || kind == Optimizer::Kind::SOAP)
+      before.push_back({"optimizer_state", t.fetch("optimizer_state")});
   };
   made.callbacks(std::move(callbacks)).compile(CompileInfo::NONE);
   const TrainingResult result = made.run();
@@ -135,6 +255,72 @@ TEST_P(OptimizerRun, AnOverflowLeavesNoTrace) {
   ASSERT_GE(before.size(), 4u);
   for (const NamedTensor& tensor : before) {
     EXPECT_TRUE(same_bytes(made.fetch(tensor.name), tensor.tensor)) << tensor.name;
+  }
+}
+
+/// Bytes of the region of that role in the plan that compile() logs; 0: there is none.
+std::int64_t region_bytes(DeepLearningTask& task, const std::string& role) {
+  std::string log;
+  set_log_sink([&](LogLevel, std::string_view line) { log += std::string(line) + "\n"; });
+  task.compile(CompileInfo::MEMORY_PLAN);
+  silence();
+  const std::size_t at = log.find("  " + role);
+  if (at == std::string::npos) return 0;
+  std::istringstream line(log.substr(at, log.find('\n', at) - at));
+  std::string name, dtype;
+  std::int64_t bucket = 0, offset = 0, bytes = 0;
+  line >> name >> dtype >> bucket >> offset >> bytes;
+  return bytes;
+}
+
+// fc(24), fc(16) and fc(4) behind 12 numbers; the head is no matrix where a row says so.
+TEST(OptimizerState, StandsInTheMemoryPlan) {
+  const auto task = [](const Optimizer& optimizer) {
+    DeepLearningTask made;
+    made.session(session_of({.batch = kBatch}))
+        .dataset({samples(), nullptr})
+        .model(seq(fc(24, true), relu(), fc(16, true), silu(), fc(4, true)))
+        .optimizer(optimizer);
+    return made;
+  };
+  silence();
+  DeepLearningTask adam = task(AdamW()), soap = task(SOAP().not_matrices({"4."}));
+  EXPECT_EQ(region_bytes(adam, "optimizer_state"), 0);
+  // Two matrices: 16 and 2 (24^2 + 12^2), 16 and 2 (16^2 + 24^2) floats; a multiple of 256 bytes.
+  constexpr std::int64_t kElements = 32 + 2 * (576 + 144) + 2 * (256 + 576);
+  EXPECT_EQ(region_bytes(soap, "optimizer_state"), 4 * kElements);
+  EXPECT_EQ(soap.fetch("optimizer_state").num_elements(), kElements);
+}
+
+// An input that is always 0 has no gradient: its weights stay where they are, to the bit.
+TEST(OptimizerState, WhatNeverHasAGradientNeverMoves) {
+  silence();
+  Tensor x = Tensor::uniform({kSamples, 12}, -1, 1, 1);
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    float* row = x.data<float>() + i * 12;
+    labels.push_back(std::int32_t(std::max_element(row, row + 4) - row));
+    row[5] = row[11] = 0;
+  }
+  const auto set =
+      make_tensor_dataset({{"image", x}, {"label", Tensor::from({kSamples}, labels)}}, 4);
+  for (const Optimizer& optimizer :
+       {Optimizer(SOAP().precondition_every(3)), Optimizer(Shampoo().precondition_every(3))}) {
+    DeepLearningTask made;
+    made.session(session_of({.batch = kBatch}))
+        .dataset({set, nullptr})
+        .model(seq(fc(24, true), relu(), fc(4, true)))
+        .optimizer(optimizer)
+        .scheduler(ConstantLR().base_lr(0.02))
+        .total_epochs(2)
+        .compile(CompileInfo::NONE);
+    const Tensor before = made.fetch("0.weight");
+    made.run();
+    const Tensor after = made.fetch("0.weight");
+    for (std::int64_t i = 0; i < after.num_elements(); ++i) {
+      const bool dead = i % 12 == 5 || i % 12 == 11;
+      EXPECT_EQ(after.at(i) == before.at(i), dead) << name_of(optimizer.kind) << " " << i;
+    }
   }
 }
 

@@ -65,6 +65,18 @@ Optimizer momentum(double decay = 0, bool nesterov = false) {
   return SGD().momentum(0.9).weight_decay(decay).nesterov(nesterov);
 }
 
+/// Rates that fall towards the input, decays by kind and by layer: those of _by_name() of
+/// generate/trajectories.py.
+RunOptions grouped() {
+  std::vector<ParamGroup> groups = layer_decay(0.5, {"0.", "2.", "4."});
+  groups.push_back({.kinds = ParamKinds::BIASES, .weight_decay = 0.02});
+  groups.push_back({.match = "0.w", .decay_scale = 0.2});
+  groups.push_back({.match = "4.weight", .weight_decay = 0});
+  RunOptions options;
+  options.groups = std::move(groups);
+  return options;
+}
+
 Optimizer lars() { return LARS().momentum(0.9).trust_coefficient(0.02).weight_decay(0.01); }
 
 std::vector<Row> rows() {
@@ -96,6 +108,10 @@ std::vector<Row> rows() {
       {"lars", mlp(), ce, lars(), 0.1},
       {"lamb", mlp(), ce, LAMB().weight_decay(0.05), 0.02, {}, true},
       {"muon", mlp(), ce, Muon().adam_rate(0.5).weight_decay(0.1), 0.02, {}, true},
+      {"groups_sgd", mlp(), ce, momentum(0.05), 0.05, grouped()},
+      {"groups_adamw", mlp(), ce, adamw, 0.01, grouped(), true},
+      {"groups_lars", mlp(), ce, lars(), 0.1, grouped()},
+      {"groups_lamb", mlp(), ce, LAMB().weight_decay(0.05), 0.02, grouped(), true},
       {"transformer", transformer(), ce, momentum(), 0.05, {}, true},
   };
 }
@@ -172,6 +188,9 @@ TEST(RunGoldenControl, SmallMistakesAreSeen) {
   const Optimizer paper =
       LARS().momentum(0.9).trust_coefficient(0.0201).weight_decay(0.01).rate_in_momentum();
   EXPECT_FALSE(close("lars", paper, 0.1, {}, false)) << "trust coefficient";
+  RunOptions groups = grouped();
+  groups.groups.back().weight_decay = 0.001;
+  EXPECT_FALSE(close("groups_sgd", momentum(0.05), 0.05, groups, false)) << "a group's decay";
 }
 
 }  // namespace

@@ -28,4 +28,11 @@ Tolerance run_tolerance(std::int64_t steps, bool normalising) {
   return {roundings * unit_roundoff(DType::FP32), roundings * unit_roundoff(DType::FP32)};
 }
 
+double free_run_band(double loss) { return 2e-3 * loss; }
+
+Tolerance preconditioned_tolerance(std::int64_t steps) {
+  const Tolerance plain = run_tolerance(steps, true);
+  return {16 * plain.rtol, 16 * plain.atol};
+}
+
 }  // namespace tr::test

@@ -5,6 +5,7 @@
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
+#include "algo/param_groups.h"
 #include "backend/executor.h"
 #include "command.h"
 #include "core/atomic_file.h"
@@ -54,6 +55,12 @@ struct Planned {
   zoo::Model model;
   Loss loss;
   Optimizer optimizer;
+  std::vector<ParamGroup> groups = {};
+  double base_lr = 0;
+
+  ResolvedGroups groups_of(const ArchPlan& arch) const {
+    return resolve_groups(arch, groups, base_lr, optimizer.weight_decay);
+  }
 };
 
 /// The image models with SGD and momentum, the article's network with AdamW, a recipe as it says.
@@ -68,7 +75,12 @@ Planned planned(const std::string& name) {
   TR_CHECK(file.model, "{}: the recipe has no table [model]", name);
   TR_CHECK(file.input, "{}: a plan needs the key input = [height, width, channels] in [model]",
            name);
-  return {{name, *file.model, *file.input}, file.config.train.loss, file.config.train.optimizer};
+  const TrainOptions& train = file.config.train;
+  return {{name, *file.model, *file.input},
+          train.loss,
+          train.optimizer,
+          train.groups,
+          train.scheduler.base_lr};
 }
 
 /// Some op of the model has no kernel in this build: what workspace it will take is not known yet.
@@ -146,14 +158,17 @@ std::vector<PrecisionRule> precision_rules(const PlanArgs& args) {
 CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_t batch,
                           TuningTable& tuning, EngineSearch* search) {
   const zoo::Model& model = what.model;
+  check_on_device(what.optimizer, args.kind());
   CompileRequest request;
   request.model = model.blueprint;
   request.sample_fields = {{"image", {model.input, DType::FP32}},
                            {"label", {Shape{}, DType::INT32}}};
   request.loss = loss_spec(what.loss);
   request.optimizer = optimizer_spec(what.optimizer);
-  if (what.optimizer.kind == Optimizer::Kind::MUON)
-    request.graph.matrices_except = what.optimizer.not_matrices;
+  request.graph.matrices_except = matrices_except(what.optimizer);
+  const ResolvedGroups groups = what.groups_of(expand(model.blueprint, request.sample_fields));
+  request.graph.rates = groups.rates;
+  request.graph.num_decay_columns = int(groups.decays.size());
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
   request.memory.recompute_bytes = args.recompute;
@@ -283,6 +298,8 @@ int run_plan(PlanArgs args) {
     text += engines.text();
     json["engines"] = engines.json();
   }
+  const std::string groups = model.groups_of(compiled.arch).text;
+  if (!groups.empty()) text += "\nparameter groups\n" + groups;
   if (args.dtype != "fp32") {
     GraphOptions options;
     options.low_dtype = dtype_from_name(args.dtype);

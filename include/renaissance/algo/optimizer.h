@@ -16,15 +16,16 @@ namespace tr {
 /// clipping; biases and normalisation parameters take no weight decay unless a parameter group says
 /// so. What is unset has the default of the kind; see resolved().
 struct TR_API Optimizer {
-  enum class Kind { SGD, ADAM, ADAMW, LION, RMSPROP, ADAGRAD, LARS, LAMB, MUON };
+  enum class Kind { SGD, ADAM, ADAMW, LION, RMSPROP, ADAGRAD, LARS, LAMB, MUON, SHAMPOO, SOAP };
+  enum class Grafting { NONE, SGD, ADAM };
 
   Kind kind = Kind::SGD;
   double weight_decay = 0;
   std::optional<double> momentum;       // SGD, RMSPROP, LARS: 0; MUON: 0.95
   std::optional<bool> nesterov;         // SGD, LARS: false; MUON: true
   bool decoupled_weight_decay = false;  // SGD
-  std::optional<double> beta1;          // ADAM, ADAMW, LION, LAMB, MUON: 0.9
-  std::optional<double> beta2;          // ADAM, ADAMW, LAMB, MUON: 0.999; LION: 0.99
+  std::optional<double> beta1;          // ADAM and its like, LION, MUON, SHAMPOO: 0.9; SOAP: 0.95
+  std::optional<double> beta2;          // the same: 0.999; LION: 0.99; SOAP: 0.95
   std::optional<double> eps;            // 1e-8; ADAGRAD: 1e-10; LAMB: 1e-6
   double alpha = 0.99;                  // RMSPROP
   bool centered = false;                // RMSPROP
@@ -36,18 +37,30 @@ struct TR_API Optimizer {
   bool rate_in_momentum = false;        // LARS
 
   bool match_rms = false;                 // MUON
-  double adam_rate = 1;                   // MUON
-  std::vector<std::string> not_matrices;  // MUON
+  double adam_rate = 1;                   // MUON, SHAMPOO, SOAP
+  std::vector<std::string> not_matrices;  // MUON, SHAMPOO, SOAP
+
+  std::optional<double> preconditioner_beta;  // SHAMPOO: 1; SOAP: beta2
+  int precondition_every = 10;                // SHAMPOO, SOAP
+  double ridge = 1e-6;                        // SHAMPOO, SOAP
+  int block_size = 512;                       // SHAMPOO
+  Grafting grafting = Grafting::ADAM;         // SHAMPOO
+  int max_preconditioner_dim = 10000;         // SOAP
 
   /// The same with the defaults of the kind where nothing was set.
   Optimizer resolved() const;
   /// @throws InvalidArgument  naming the field, its value and its range.
   void validate() const;
 };
-/// "sgd", "adam", "adamw", "lion", "rmsprop", "adagrad", "lars", "lamb", "muon"
+/// "sgd", "adam", "adamw", "lion", "rmsprop", "adagrad", "lars", "lamb", "muon",
+/// "shampoo", "soap"
 TR_API std::string_view name_of(Optimizer::Kind kind);
 /// The inverse. @throws InvalidArgument  an unknown name.
 TR_API Optimizer::Kind optimizer_kind_from_name(std::string_view name);
+/// "none", "sgd", "adam"
+TR_API std::string_view name_of(Optimizer::Grafting grafting);
+/// The inverse. @throws InvalidArgument  an unknown name.
+TR_API Optimizer::Grafting grafting_from_name(std::string_view name);
 
 /// What all builders share. Setters may be called in any order.
 /// @throws InvalidArgument  a setter: a value out of its range; the conversion: values that
@@ -88,7 +101,7 @@ class TR_API SGD : public OptimizerBuilder<SGD> {
   }
 };
 
-/// Options of Adam, AdamW and LAMB.
+/// Options of Adam and what is built on it.
 template <typename Derived>
 class TR_API AdamBuilder : public OptimizerBuilder<Derived> {
  public:
@@ -201,31 +214,6 @@ class TR_API LAMB : public AdamBuilder<LAMB> {
   LAMB& always_adapt(bool on = true) { return with(&Optimizer::always_adapt, on); }
 };
 
-/// Weights of two axes (fc) move along an orthogonal matrix near their momentum; all other
-/// parameters by AdamW, whose rate is adam_rate() times that of the matrices.
-///
-///   m = momentum * m + (1 - momentum) * g;  u = nesterov ? g + momentum * (m - g) : m
-///   o = 5 steps of Newton-Schulz on u / |u|: X = a X + (b A + c A A) X, A = X X^T
-///   w = (1 - lr * wd) w - lr * s * o;  s = sqrt(max(1, rows / columns)), or with match_rms()
-///   0.2 sqrt(max(rows, columns)): then rates and decays of AdamW fit
-///
-/// Products are fp32 on the CPU; on a GPU they take bf16 and sum in fp32, as PyTorch does.
-/// not_matrices() names, by prefixes, matrices that AdamW moves: embeddings and the last layer in
-/// the authors' use. Convolutions' weights are AdamW's. Both moments are kept for all parameters.
-/// Source: kellerjordan.github.io/posts/muon; agrees with torch.optim.Muon, whose default decay is
-/// 0.1; ours is 0.
-class TR_API Muon : public AdamBuilder<Muon> {
- public:
-  Muon() : AdamBuilder(Optimizer::Kind::MUON) {}
-  Muon& momentum(double value) { return with(&Optimizer::momentum, value); }
-  Muon& nesterov(bool on = true) { return with(&Optimizer::nesterov, on); }
-  Muon& match_rms(bool on = true) { return with(&Optimizer::match_rms, on); }
-  Muon& adam_rate(double value) { return with(&Optimizer::adam_rate, value); }
-  Muon& not_matrices(std::vector<std::string> prefixes) {
-    return with(&Optimizer::not_matrices, std::move(prefixes));
-  }
-};
-
 extern template class OptimizerBuilder<SGD>;
 extern template class OptimizerBuilder<Adam>;
 extern template class OptimizerBuilder<AdamW>;
@@ -234,6 +222,5 @@ extern template class OptimizerBuilder<RMSprop>;
 extern template class OptimizerBuilder<Adagrad>;
 extern template class OptimizerBuilder<LARS>;
 extern template class OptimizerBuilder<LAMB>;
-extern template class OptimizerBuilder<Muon>;
 
 }  // namespace tr

@@ -9,7 +9,9 @@
 
 #include "renaissance/algo/initializer.h"
 #include "renaissance/algo/loss.h"
+#include "renaissance/algo/matrix_optimizers.h"  // IWYU pragma: export
 #include "renaissance/algo/optimizer.h"
+#include "renaissance/algo/param_group.h"
 #include "renaissance/algo/scheduler.h"
 #include "renaissance/core/export.h"
 #include "renaissance/core/types.h"
@@ -57,6 +59,10 @@ class TR_API DeepLearningTask {
   DeepLearningTask& model(const BluePrint& model);
   DeepLearningTask& loss(const Loss& loss);
   DeepLearningTask& optimizer(const Optimizer& optimizer);
+  /// Rates of parts of the model, in place of former groups. @throws InvalidArgument  a group is
+  /// not valid; at compile(): one matches nothing, or two contradict each other. @throws
+  /// Unsupported at compile(): with objectives().
+  DeepLearningTask& param_groups(const std::vector<ParamGroup>& groups);
   /// Several losses and optimizers in turn, as a GAN has them, instead of loss() and optimizer().
   /// Validation reports the first one's loss, training their sum. Parameters that none of them
   /// trains stand still. @throws InvalidArgument  an objective is not valid; at compile(): two

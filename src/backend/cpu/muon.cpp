@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Muon: the matrices one after the other, each by products of all threads in fp32; all other
 // elements by AdamW in one pass.
-#include <algorithm>
-#include <map>
-#include <memory>
-
-#include "backend/cpu/fc_product.h"
-#include "backend/cpu/optimizer_by_formula.h"
+#include "backend/cpu/matrix_update.h"
 #include "backend/optimizer_attrs.h"
-#include "core/check.h"
-#include "ops/muon.h"
 
 namespace tr::cpu {
 namespace {
 
 using ops::Matrix;
-
-constexpr std::int64_t kNormChunk = 1 << 14;  // elements of a partial sum
-constexpr std::int64_t kLineBytes = 64;
 
 /// The products of one step of Newton-Schulz on X [rows, columns], on its shorter side.
 class NewtonSchulz {
@@ -33,7 +23,8 @@ class NewtonSchulz {
                      : product(rows, columns, side_, false, false)) {}
 
   std::int64_t scratch_bytes() const {
-    return std::max({gram_.workspace_bytes(), square_.workspace_bytes(), apply_.workspace_bytes()});
+    return std::max(
+        {gram_->workspace_bytes(), square_->workspace_bytes(), apply_->workspace_bytes()});
   }
   /// Floats behind the scratch: X, B X, A and A A.
   std::int64_t num_floats() const { return 2 * rows_ * columns_ + 2 * side_ * side_; }
@@ -46,36 +37,24 @@ class NewtonSchulz {
     float* square = gram + side_ * side_;
     const auto nothing = [](const MatmulTile&, float*) {};
     for (std::int64_t step = 0; step < steps; ++step) {
-      gram_.run(args, x, x, gram, nothing);
-      square_.run(args, gram, gram, square, nothing);
-      add(args, gram, kB, square, kC, side_ * side_);  // B = b A + c A A
+      gram_->run(args, x, x, gram, nothing);
+      square_->run(args, gram, gram, square, nothing);
+      add_scaled(args, gram, kB, square, kC, side_ * side_);  // B = b A + c A A
       const float* first = tall_ ? x : gram;
-      apply_.run(args, first, tall_ ? gram : x, bx, nothing);
-      add(args, x, kA, bx, 1, rows_ * columns_);
+      apply_->run(args, first, tall_ ? gram : x, bx, nothing);
+      add_scaled(args, x, kA, bx, 1, rows_ * columns_);
     }
   }
 
  private:
-  static FcProduct product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a,
-                           bool transpose_b) {
-    const MatmulShape shape{m, n, k, transpose_a, transpose_b};
-    for (const MatmulEngine& engine : matmul_engines()) {
-      if (engine.refuse(DType::FP32).empty()) return FcProduct(engine, shape, false);
-    }
-    throw_as<InternalError>("muon: no engine multiplies fp32 matrices");
-  }
-
-  /// a = alpha a + beta b
-  static void add(const KernelArgs& args, float* a, float alpha, const float* b, float beta,
-                  std::int64_t count) {
-    for_chunks(args.pool(), count, kStreamChunk, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) a[i] = alpha * a[i] + beta * b[i];
-    });
+  static std::unique_ptr<FcProduct> product(std::int64_t m, std::int64_t n, std::int64_t k,
+                                            bool transpose_a, bool transpose_b) {
+    return make_fp32_product({m, n, k, transpose_a, transpose_b});
   }
 
   bool tall_;
   std::int64_t rows_, columns_, side_;
-  FcProduct gram_, square_, apply_;
+  std::unique_ptr<FcProduct> gram_, square_, apply_;
 };
 
 class Muon final : public PreparedKernel {
@@ -99,28 +78,14 @@ class Muon final : public PreparedKernel {
     const UpdateRanges ranges(args, 2);
     if (ranges.skips()) return;
     for (const Segment& segment : ranges.segments()) {
-      const Matrix* matrix = matrix_at(segment.begin);
+      const Matrix* matrix = matrix_at(matrices_, segment.begin);
       if (matrix != nullptr && segment.frozen == 0) update(args, ranges, segment, *matrix);
     }
-    const auto adam = formulas::muon_adam_of<formulas::ExactMath>(args.attrs());
-    const auto shared = adam.shared(ranges.updates());
-    for_shares(args.pool(), ranges.segments(), [&](const Segment& segment, const Span& share) {
-      if (segment.frozen != 0 || matrix_at(segment.begin) != nullptr) return;
-      const auto factors = adam.factors(shared, ranges.rates(segment));
-      ranges.for_runs(share.begin, share.end, [&](const Run& run) {
-        apply_formula(adam, factors, run);
-        ranges.narrow(run);
-      });
-    });
+    update_others(args, ranges, matrices_,
+                  formulas::muon_adam_of<formulas::ExactMath>(args.attrs()));
   }
 
  private:
-  const Matrix* matrix_at(std::int64_t begin) const {
-    const auto found = std::find_if(matrices_.begin(), matrices_.end(),
-                                    [&](const Matrix& m) { return m.begin == begin; });
-    return found == matrices_.end() ? nullptr : &*found;
-  }
-
   void update(const KernelArgs& args, const UpdateRanges& ranges, const Segment& segment,
               const Matrix& matrix) const {
     const formulas::MuonStep step = formulas::muon_step_of(args.attrs());

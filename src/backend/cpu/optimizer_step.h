@@ -81,16 +81,16 @@ inline void prepare_gradients(const GradientScale& scale, const float* gradients
 }
 
 /// The ranges and tables of an optimizer's launch. `num_moments` places of moments stand before
-/// weight_cast.
+/// weight_cast, and `num_states` of state of its own between them.
 class UpdateRanges {
  public:
-  UpdateRanges(const KernelArgs& args, int num_moments)
+  UpdateRanges(const KernelArgs& args, int num_moments, int num_states = 0)
       : args_(args),
         scale_(args),
         row_(step_row<float>(args, kStepFloats, kCounters)),
         weights_(args.state<float>(kWeights)),
         gradients_(args.in<float>(kGradients)),
-        cast_(kFirstMoment + num_moments) {
+        cast_(kFirstMoment + num_moments + num_states) {
     for (int i = 0; i < num_moments; ++i) {
       const int input = kFirstMoment + i;
       if (args.has_in(input)) moments_[i] = args.state<float>(input);

@@ -175,3 +175,109 @@ class MuonAndAdamW:
         for group in self.adam.param_groups:
             group["lr"] = self.adam_rate * self.muon.param_groups[0]["lr"]
         self.adam.step()
+
+
+class _Preconditioned(Optimizer):
+    """Matrices by step_matrix(), all others by AdamW at adam_rate times the rate."""
+
+    def __init__(self, params, lr, betas, eps=1e-8, weight_decay=0.0, adam_rate=1.0, **options):
+        params = list(params)
+        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, **options)
+        super().__init__([p for p in params if p.dim() == 2], defaults)
+        self.adam = torch.optim.AdamW(
+            [p for p in params if p.dim() != 2], lr=lr, betas=betas, eps=eps, weight_decay=weight_decay
+        )
+        self.adam_rate = adam_rate
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p), seen=0)
+                self.step_matrix(p, p.grad, state, group)
+                state["seen"] += 1
+            for other in self.adam.param_groups:
+                other["lr"] = self.adam_rate * group["lr"]
+        self.adam.step()
+        self.state.update(self.adam.state)
+
+
+def _ridged(matrix, ridge):
+    """L + ridge |L| I"""
+    return matrix + ridge * matrix.norm() * torch.eye(len(matrix), dtype=matrix.dtype)
+
+
+def _adam_step(first, second, betas, eps, t):
+    return (first / (1 - betas[0] ** t)) / ((second / (1 - betas[1] ** t)).sqrt() + eps)
+
+
+class Shampoo(_Preconditioned):
+    """arXiv:1802.09568, algorithm 1, of blocks (arXiv:2002.09018, section 3.4); its L_0 = eps I is a
+    ridge relative to |L|, the momentum is that of the gradient, and `grafting` gives the length."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), **options):
+        defaults = dict(beta=1.0, every=10, ridge=1e-6, block_size=512, grafting="adam")
+        super().__init__(params, lr, betas, **{**defaults, **options})
+
+    def step_matrix(self, p, grad, state, group):
+        (beta1, beta2), size, t = group["betas"], group["block_size"], state["seen"] + 1
+        first, second = state["exp_avg"], state["exp_avg_sq"]
+        first.mul_(beta1).add_(grad, alpha=1 - beta1)
+        direction = first / (1 - beta1**t)
+        update = torch.empty_like(p)
+        for top in range(0, p.shape[0], size):
+            for left in range(0, p.shape[1], size):
+                part = (slice(top, top + size), slice(left, left + size))
+                kept = state.setdefault((top, left), [0.0, 0.0, None, None])
+                g = grad[part]
+                for i, covariance in enumerate((g @ g.T, g.T @ g)):
+                    new = 1 - group["beta"] if group["beta"] < 1 else 1.0
+                    kept[i] = group["beta"] * kept[i] + new * covariance
+                    if state["seen"] % group["every"] == 0:
+                        values, vectors = torch.linalg.eigh(_ridged(kept[i], group["ridge"]))
+                        kept[2 + i] = vectors @ torch.diag(values**-0.25) @ vectors.T
+                        if kept[i].norm() == 0:
+                            kept[2 + i] = torch.eye(len(kept[i]), dtype=p.dtype)
+                update[part] = kept[2] @ direction[part] @ kept[3]
+        if group["grafting"] == "sgd":
+            update *= direction.norm() / update.norm()
+        if group["grafting"] == "adam":
+            second.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+            step = _adam_step(first, second, group["betas"], group["eps"], t)
+            update *= step.norm() / update.norm()
+        p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * update)
+
+
+class Soap(_Preconditioned):
+    """arXiv:2409.11321, algorithm 3, with Adam's bias corrections and a first step that moves nothing,
+    as in the authors' code; the first bases come from ten QR iterations."""
+
+    def __init__(self, params, lr, betas=(0.95, 0.95), **options):
+        defaults = dict(beta=None, every=10, ridge=1e-6, max_dim=10000)
+        super().__init__(params, lr, betas, **{**defaults, **options})
+
+    def step_matrix(self, p, grad, state, group):
+        (beta1, beta2), t = group["betas"], state["seen"]
+        beta = beta2 if group["beta"] is None else group["beta"]
+        sides = [i for i in (0, 1) if p.shape[i] <= group["max_dim"]]
+        if t == 0:
+            state["L"] = {i: torch.zeros(p.shape[i], p.shape[i], dtype=p.dtype) for i in sides}
+            state["Q"] = {i: torch.eye(p.shape[i], dtype=p.dtype) for i in sides}
+        else:
+            turn = [state["Q"].get(i, torch.eye(p.shape[i], dtype=p.dtype)) for i in (0, 1)]
+            first, second = state["exp_avg"], state["exp_avg_sq"]
+            first.mul_(beta1).add_(grad, alpha=1 - beta1)
+            rotated = turn[0].T @ grad @ turn[1]
+            second.mul_(beta2).addcmul_(rotated, rotated, value=1 - beta2)
+            moment = turn[0].T @ first @ turn[1]
+            step = turn[0] @ _adam_step(moment, second, group["betas"], group["eps"], t) @ turn[1].T
+            p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * step)
+        for i in sides:
+            covariance = grad @ grad.T if i == 0 else grad.T @ grad
+            state["L"][i].mul_(beta).add_(covariance, alpha=1 - beta)
+            if t % group["every"] == 0 and state["L"][i].norm() > 0:
+                for _ in range(10 if t == 0 else 1):
+                    turned = _ridged(state["L"][i], group["ridge"]) @ state["Q"][i]
+                    state["Q"][i] = torch.linalg.qr(turned).Q

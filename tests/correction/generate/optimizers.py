@@ -6,10 +6,11 @@ import math
 
 import torch
 
-from generate.optimizer_formulas import Lamb, Lars, Lion, MuonAndAdamW
+from generate.optimizer_formulas import Lamb, Lars, Lion, MuonAndAdamW, Shampoo, Soap
 from generate.writer import as_float32_values, uniform
 
 STEPS = 10  # gradients of a case
+MATRIX = 20  # steps of shampoo and soap: with several refreshes
 LONG = 50  # steps of the cases that use them again and again, each time by another factor
 SHAPES = {"p0": (5, 7), "p1": (5,), "p2": (3, 129)}
 
@@ -175,17 +176,86 @@ LONG_CASES = {
 }
 
 
+RIDGE = 0.01  # what gradients do not have is then known to 1e-5 in float32
+MATRIX_CASES = {
+    "shampoo": _torch(
+        Shampoo,
+        {"grafting": "none", "every": 3, "ridge": RIDGE},
+        grafting="none",
+        every=3,
+        ridge=RIDGE,
+    ),
+    "shampoo_sgd": _torch(
+        Shampoo,
+        {
+            "grafting": "sgd",
+            "every": 4,
+            "ridge": RIDGE,
+            "block_size": 4,
+            "preconditioner_beta": 0.9,
+            "clip_norm": 3.0,
+        },
+        grafting="sgd",
+        every=4,
+        ridge=RIDGE,
+        block_size=4,
+        beta=0.9,
+        weight_decay=0.1,
+    ),
+    "shampoo_adam": _torch(
+        Shampoo,
+        {"beta1": 0.8, "beta2": 0.99, "every": 5, "ridge": RIDGE, "block_size": 100, "adam_rate": 0.5},
+        betas=(0.8, 0.99),
+        every=5,
+        ridge=RIDGE,
+        block_size=100,
+        adam_rate=0.5,
+        weight_decay=0.1,
+    ),
+    "soap": _torch(
+        Soap,
+        {"beta1": 0.95, "beta2": 0.95, "preconditioner_beta": 0.95, "every": 3, "ridge": RIDGE},
+        every=3,
+        ridge=RIDGE,
+    ),
+    "soap_side": _torch(
+        Soap,
+        {
+            "beta1": 0.9,
+            "beta2": 0.99,
+            "preconditioner_beta": 0.8,
+            "every": 4,
+            "ridge": RIDGE,
+            "max_dim": 64,
+            "adam_rate": 0.5,
+            "clip_norm": 3.0,
+        },
+        betas=(0.9, 0.99),
+        beta=0.8,
+        every=4,
+        ridge=RIDGE,
+        max_dim=64,
+        adam_rate=0.5,
+        weight_decay=0.1,
+    ),
+}
+
+
 def optimizers(writer, generator):
     for name, (make, facts) in CASES.items():
         _write_case(writer, generator, name, make, facts, STEPS)
     for name, (make, facts) in LONG_CASES.items():
         _write_case(writer, generator, name, make, facts, LONG)
+    own = torch.Generator().manual_seed(12)
+    for name, (make, facts) in MATRIX_CASES.items():
+        _write_case(writer, own, name, make, facts, MATRIX, {**SHAPES, "p2": (3, 70)})
 
 
-def _write_case(writer, generator, name, make, facts, steps):
-    params = {key: uniform(generator, *shape) for key, shape in SHAPES.items()}
+def _write_case(writer, generator, name, make, facts, steps, shapes=None):
+    shapes = shapes or SHAPES
+    params = {key: uniform(generator, *shape) for key, shape in shapes.items()}
     # Sizes vary over the steps: clipping by norm is at times idle. Some gradients are 0.
-    grads = {key: uniform(generator, STEPS, *shape) for key, shape in SHAPES.items()}
+    grads = {key: uniform(generator, STEPS, *shape) for key, shape in shapes.items()}
     size = as_float32_values(
         torch.tensor([2.0, 0.05, 1.0, 3.0, 0.1, 1.0, 0.3, 2.0, 0.01, 1.0], dtype=torch.float64)
     )
@@ -204,7 +274,7 @@ def _write_case(writer, generator, name, make, facts, steps):
     tensors = {"lr": lr}
     if steps > STEPS:
         tensors["factor"] = factor
-    for key in SHAPES:
+    for key in shapes:
         tensors[f"{key}.initial"], tensors[f"{key}.grads"] = params[key].clone(), grads[key]
     if make is None:
         step = _decoupled_sgd(
@@ -217,7 +287,7 @@ def _write_case(writer, generator, name, make, facts, steps):
         now = {key: grad[i % STEPS] * factor[i] for key, grad in grads.items()}
         norms.append(math.sqrt(sum(float((g * g).sum()) for g in now.values())))
         moments = step(params, now, float(lr[i]))
-        for key in SHAPES:
+        for key in shapes:
             ema[key] = 0.9 * ema[key] + (1 - 0.9) * params[key]
             if i not in (0, steps - 1):
                 continue

@@ -125,6 +125,18 @@ def _cosine(epochs, warmup, base):
     return rate
 
 
+def _by_name(params, decay, lr):
+    """Rates by layer, decays by layer and kind: grouped() of run_golden_test.cpp."""
+    groups = []
+    for name, param in params:
+        layer, kind = name.split(".")
+        rate = lr * {"0": 0.25, "2": 0.5, "4": 1.0}[layer]
+        own = {"0.weight": 0.2 * decay, "4.weight": 0.0}.get(name, decay)
+        own = 0.02 if kind == "bias" else own
+        groups.append({"params": [param], "lr": rate, "weight_decay": own})
+    return groups
+
+
 ADAMW = dict(make=lambda groups, lr: torch.optim.AdamW(groups, lr=lr), lr=0.01, decay=0.05)
 SGD = dict(make=_sgd(momentum=0.9), lr=0.05, decay=0.0)
 
@@ -156,6 +168,16 @@ RUNS = {
     "lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05),
     "muon": dict(make=_made(MuonAndAdamW, adam_rate=0.5), lr=0.02, decay=0.1),
     "transformer": dict(SGD, model=Transformer, samples=175),
+    "groups_sgd": dict(SGD, decay=0.05, samples=175, by_name=True),
+    "groups_adamw": dict(ADAMW, samples=175, by_name=True),
+    "groups_lars": dict(
+        make=_made(Lars, momentum=0.9, trust_coeff=0.02),
+        lr=0.1,
+        decay=0.01,
+        samples=175,
+        by_name=True,
+    ),
+    "groups_lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05, samples=175, by_name=True),
 }
 
 
@@ -222,6 +244,7 @@ def _run(
     clip_value=0.0,
     ema=0.0,
     schedule=None,
+    by_name=False,
 ):
     net = model().to(torch.float64)
     _initialise(net, generator)
@@ -235,14 +258,15 @@ def _run(
     margins = _relu_margin(net)
     weights = [p for p in net.parameters() if p.dim() > 1]
     biases = [p for p in net.parameters() if p.dim() == 1]
-    optimizer = make(
-        [{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}], lr
-    )
+    groups = [{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}]
+    if by_name:
+        groups = _by_name(net.named_parameters(), decay, lr)
+    optimizer = make(groups, lr)
     averaged = {k: v.clone() for k, v in net.state_dict().items()}
     losses, clipped, step_samples = [], 0, batch * micro
     for epoch in range(epochs):
-        for group in optimizer.param_groups:
-            group["lr"] = schedule(epoch) if schedule else lr
+        for group in optimizer.param_groups if schedule else []:
+            group["lr"] = schedule(epoch)
         for begin in range(0, samples, step_samples):
             end = min(begin + step_samples, samples)
             optimizer.zero_grad()

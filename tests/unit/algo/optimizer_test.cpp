@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algo/optimizer_spec.h"
+#include "renaissance/algo/matrix_optimizers.h"
 #include "renaissance/core/error.h"
 #include "support/throws.h"
 
@@ -75,6 +76,18 @@ TEST(OptimizerBuilder, RefusesInWords) {
   EXPECT_TRUE(throws<InvalidArgument>([] { (void)Optimizer(LARS().rate_in_momentum()); },
                                       "rate_in_momentum is on and momentum 0"));
   EXPECT_TRUE(throws<InvalidArgument>([] { optimizer_kind_from_name("adamv"); }, "adamw"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Shampoo().block_size(0); },
+                                      "shampoo: block_size is 0, expected at least 1"));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Shampoo().precondition_every(0); }, "precondition_every is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Shampoo().preconditioner_beta(1.5); },
+                                      "preconditioner_beta is 1.5, expected 0 to 1"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { SOAP().preconditioner_beta(1); },
+                                      "soap: preconditioner_beta is 1, expected 0 <="));
+  EXPECT_TRUE(throws<InvalidArgument>([] { SOAP().ridge(0); }, "soap: ridge is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { SOAP().max_preconditioner_dim(0); },
+                                      "max_preconditioner_dim is 0"));
+  EXPECT_TRUE(throws<InvalidArgument>([] { grafting_from_name("lamb"); }, "none, sgd or adam"));
 }
 
 TEST(OptimizerSpec, NamesOpAttributesAndState) {
@@ -120,8 +133,8 @@ TEST(OptimizerSpec, AScheduleThatMovesTheMomentumHasOpsOfItsOwn) {
 
 /// The attributes are exactly those that the op's definition knows, clipping apart.
 TEST(OptimizerSpec, AttributesFitTheDefinitions) {
-  const Optimizer all[] = {SGD(),     Adam(), AdamW(), Lion(), RMSprop(),
-                           Adagrad(), LARS(), LAMB(),  Muon()};
+  const Optimizer all[] = {SGD(),  Adam(), AdamW(), Lion(),    RMSprop(), Adagrad(),
+                           LARS(), LAMB(), Muon(),  Shampoo(), SOAP()};
   for (const Optimizer& o : all) {
     SCOPED_TRACE(name_of(o.kind));
     EXPECT_EQ(optimizer_kind_from_name(name_of(o.kind)), o.kind);
@@ -129,7 +142,8 @@ TEST(OptimizerSpec, AttributesFitTheDefinitions) {
     const OpDef& def = OpRegistry::instance().get(spec.op);
     EXPECT_NO_THROW(complete_attrs(def, spec.attrs));
     // Muon: steps, eps and matrices are no settings either.
-    const std::size_t others = o.kind == Optimizer::Kind::MUON ? 5 : 2;
+    // Nor are the matrices of shampoo and soap.
+    const std::size_t others = o.kind == Optimizer::Kind::MUON ? 5 : moves_matrices(o.kind) ? 3 : 2;
     EXPECT_EQ(spec.attrs.values().size() + others, def.attrs.size());
   }
 }

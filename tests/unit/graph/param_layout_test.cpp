@@ -88,6 +88,27 @@ TEST(ParamLayout, FirstMatchingRuleWins) {
   EXPECT_EQ(segment_of(layout, 2).group, 3);
 }
 
+TEST(ParamLayout, RatesOfAParameterComeOnTopOfItsRules) {
+  GraphOptions options;
+  options.groups = {{.match = "0.", .lr_scale = 2}};
+  options.num_decay_columns = 2;
+  options.rates = {{"0.weight", {.lr_scale = 0.5f, .decay_column = 1}},
+                   {"1.weight", {.decay_column = 0}},
+                   {"2.weight", {.lr_scale = 3, .decay_column = ParamRates::kNoDecay}}};
+  EXPECT_EQ(num_param_groups(options), 4);
+  const ParamLayout layout = layout_params(small_plan(), options);
+  const auto expect = [&](int param, int group, float lr_scale, float decay_scale) {
+    const Segment& segment = segment_of(layout, param);
+    EXPECT_EQ(segment.group, group) << param;
+    EXPECT_EQ(segment.lr_scale, lr_scale) << param;
+    EXPECT_EQ(segment.decay_scale, decay_scale) << param;
+  };
+  expect(0, 3, 1, 1);
+  expect(1, 0, 2, 0);
+  expect(2, 2, 1, 1);
+  expect(6, 1, 3, 0);
+}
+
 TEST(ParamLayout, BucketsAreCutBetweenParametersInCompletionOrder) {
   GraphOptions options;
   options.world_size = 2;

@@ -114,6 +114,58 @@ std::vector<ShapeCase> optimizer_cases() {
   };
 }
 
+std::vector<ShapeCase> preconditioned_cases() {
+  const auto own_state = [](std::int64_t elements) {
+    return optimizer_inputs({kRange, kRange, f32({elements})});
+  };
+  return {
+      {"Shampoo", "shampoo", {{"matrices", Ints{0, 8, 16}}}, own_state(656), {}, {}},
+      {"ShampooBlocks",
+       "shampoo",
+       {{"matrices", Ints{0, 8, 16, 256, 4, 128}}, {"block_size", std::int64_t{8}}},
+       own_state(16 + 2 * 256 + 16 + 16 * 160),
+       {},
+       {}},
+      {"ShampooState",
+       "shampoo",
+       {{"matrices", Ints{0, 8, 16}}},
+       own_state(4),
+       {},
+       {"preconditioners", "fp32 [656]"}},
+      {"ShampooGrafting",
+       "shampoo",
+       {{"grafting", std::string("lamb")}},
+       own_state(1),
+       {},
+       {"grafting is 'lamb', expected none, sgd or adam"}},
+      {"ShampooEvery",
+       "shampoo",
+       {{"every", std::int64_t{0}}},
+       own_state(1),
+       {},
+       {"every is 0, expected at least 1"}},
+      {"Soap", "soap", {{"matrices", Ints{0, 8, 16}}}, own_state(656), {}, {}},
+      {"SoapSide",
+       "soap",
+       {{"matrices", Ints{0, 8, 16}}, {"max_dim", std::int64_t{8}}},
+       own_state(144),
+       {},
+       {}},
+      {"SoapBeta",
+       "soap",
+       {{"preconditioner_beta", 1.0}},
+       own_state(1),
+       {},
+       {"preconditioner_beta is 1, expected below 1"}},
+      {"SoapRidge",
+       "soap",
+       {{"ridge", 0.0}},
+       own_state(1),
+       {},
+       {"ridge is 0, expected a positive"}},
+  };
+}
+
 std::vector<ShapeCase> adaptive_optimizer_cases() {
   const std::vector<TensorType> none = optimizer_inputs({}), one = optimizer_inputs({kRange}),
                                 two = optimizer_inputs({kRange, kRange}),
@@ -253,6 +305,7 @@ std::vector<ShapeCase> step_cases() {
   };
   for (ShapeCase& c : optimizer_cases()) cases.push_back(std::move(c));
   for (ShapeCase& c : adaptive_optimizer_cases()) cases.push_back(std::move(c));
+  for (ShapeCase& c : preconditioned_cases()) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -250,6 +250,16 @@ TEST(Settings, TheTextOfAnObjectiveTellsItsOptimizerAndSchedulerApart) {
   EXPECT_EQ(texts.size(), 6u);
 }
 
+TEST(Settings, OptimizersWithoutKernelsOfADeviceAreRefused) {
+  EXPECT_NO_THROW(check_on_device(SOAP(), DeviceKind::CPU));
+  EXPECT_NO_THROW(check_on_device(Muon(), DeviceKind::CUDA));
+  const auto message = [](const Optimizer& optimizer) {
+    return message_of([&] { check_on_device(optimizer, DeviceKind::CUDA); });
+  };
+  EXPECT_TRUE(contains(message(Shampoo()), "shampoo runs on the CPU only"));
+  EXPECT_TRUE(contains(message(SOAP()), "cannot leave the QR decompositions out"));
+}
+
 // Each key that something else must be chosen for: a note without it, none with it.
 TEST(Settings, KeysThatNothingReadsAreListed) {
   const struct {
@@ -281,6 +291,14 @@ TEST(Settings, KeysThatNothingReadsAreListed) {
                {"match_rms", "true", "optimizer=muon"},
                {"adam_rate", "0.1", "optimizer=muon"},
                {"not_matrices", "head.", "optimizer=muon"},
+               {"not_matrices", "head.", "optimizer=soap"},
+               {"adam_rate", "0.1", "optimizer=shampoo"},
+               {"block_size", "64", "optimizer=shampoo"},
+               {"grafting", "sgd", "optimizer=shampoo"},
+               {"precondition_every", "5", "optimizer=shampoo"},
+               {"preconditioner_beta", "0.9", "optimizer=shampoo"},
+               {"ridge", "1e-4", "optimizer=soap"},
+               {"max_preconditioner_dim", "64", "optimizer=soap"},
                {"centered", "true", "optimizer=rmsprop"},
                {"lr_decay", "0.1", "optimizer=adagrad"},
                {"initial_accumulator", "0.1", "optimizer=adagrad"},
