@@ -20,6 +20,7 @@ struct Bench {
   Report& report;
   cudaStream_t stream;
   int n;
+  PeerProcess* torch = nullptr;  // PyTorch's muon; null: not compared
   Timer timer{stream};
   Summary copy{};  // GB/s, reads and writes counted
 
@@ -122,6 +123,8 @@ void write_step(Node& node, const std::vector<Segment>& segments) {
   node.write(6, std::vector<std::int32_t>{0});  // found_inf
 }
 
+constexpr int kTurns = 3;  // of the peer, each the mean of n steps
+
 /// Milliseconds of muon on one weight [rows, columns] with an fp16 copy.
 void add_muon(Bench& bench, std::int64_t rows, std::int64_t columns) {
   std::vector<Segment> segments(1);
@@ -136,7 +139,16 @@ void add_muon(Bench& bench, std::int64_t rows, std::int64_t columns) {
   for (const double s : bench.timer.samples(bench.n, [&] { node.enqueue(); })) {
     ms.push_back(s * 1e3);
   }
-  bench.report.add(make_row(fmt::format("muon {}x{}", rows, columns), "ms", summarize(ms)));
+  Row row = make_row(fmt::format("muon {}x{}", rows, columns), "ms", summarize(ms));
+  if (bench.torch != nullptr) {
+    std::vector<double> theirs;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      theirs.push_back(
+          std::stod(bench.torch->ask(fmt::format("time muon {} {} {}", rows, columns, bench.n))));
+    }
+    set_peer(row, bench.torch->ask("version"), summarize(theirs), /*less_is_better=*/true);
+  }
+  bench.report.add(row);
 }
 
 /// An optimizer's node over `count` parameters: a good step in the first row of the tables.
@@ -196,6 +208,8 @@ int run_command(int argc, char** argv) {
   std::string json;
   app.add_option("--count", count, "elements of a range");
   app.add_option("-n", n, "samples of each row");
+  std::string python;
+  app.add_option("--python", python, "Python with torch: its muon beside ours");
   app.add_option("--json", json, "file for the rows; - for standard output");
   CLI11_PARSE(app, argc, argv);
   const DeviceBackend* backend = find_backend(DeviceKind::CUDA);
@@ -209,7 +223,12 @@ int run_command(int argc, char** argv) {
   report.set_env("cuda", backend->built_for);
   cudaStream_t stream = nullptr;
   TR_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  Bench bench{report, stream, n};
+  std::unique_ptr<PeerProcess> torch;
+  if (!python.empty()) {
+    torch = std::make_unique<PeerProcess>(
+        python, std::vector<std::string>{find_peer("matrix_optimizers.py"), "cuda", "1"});
+  }
+  Bench bench{report, stream, n, torch.get()};
   run(bench, count);
   report.write_json(json);
   return 0;
