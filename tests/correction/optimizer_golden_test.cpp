@@ -196,13 +196,20 @@ class OptimizerGolden : public testing::TestWithParam<std::string> {
  protected:
   SafetensorsFile file_ = golden("optimizer_" + GetParam());
   Settings settings_ = settings_of(GetParam(), file_);
+  float rate_factor_ = 1;
+
+  Tolerance tolerance_after(std::int64_t steps) const {
+    const bool normalises = settings_.op != "sgd" && settings_.op != "lars";
+    return has_own_state(settings_.op) ? preconditioned_tolerance(steps)
+                                       : run_tolerance(steps, normalises);
+  }
 
   State run(float loss_scale, int threads,
             const std::function<void(std::int64_t, const State&)>& after = {}) {
     const Ranges ranges(file_);
     State state = initial_state(ranges, settings_);
     for (std::int64_t i = 0; i < ranges.num_steps(); ++i) {
-      const Step step{i, i, file_.at("lr").data<float>()[i], loss_scale, threads};
+      const Step step{i, i, rate_factor_ * file_.at("lr").data<float>()[i], loss_scale, threads};
       run_step(settings_, ranges, ranges.gradients(i, loss_scale), step, state);
       if (after) after(i, state);
     }
@@ -212,13 +219,10 @@ class OptimizerGolden : public testing::TestWithParam<std::string> {
 
 TEST_P(OptimizerGolden, StepsEqualPyTorch) {
   const Ranges ranges(file_);
-  const bool normalises = settings_.op != "sgd" && settings_.op != "lars";
-  const bool turns = has_own_state(settings_.op);
   run(1, 0, [&](std::int64_t i, const State& state) {
     if (i != 0 && i != ranges.num_steps() - 1) return;
     const std::string suffix = std::to_string(i + 1);
-    const Tolerance close =
-        turns ? preconditioned_tolerance(i + 1) : run_tolerance(i + 1, normalises);
+    const Tolerance close = tolerance_after(i + 1);
     EXPECT_TRUE(is_close(state.weights, ranges.range("step" + suffix), close, "weights"));
     EXPECT_TRUE(is_close(state.ema, ranges.range("ema" + suffix), close, "ema"));
     for (std::size_t m = 0; m < state.moments.size(); ++m) {
@@ -226,6 +230,15 @@ TEST_P(OptimizerGolden, StepsEqualPyTorch) {
       EXPECT_TRUE(is_close(state.moments[m], ranges.range(part), close, part));
     }
   });
+}
+
+TEST_P(OptimizerGolden, ARateThatIsOffByATwentiethIsSeen) {
+  const Ranges ranges(file_);
+  rate_factor_ = 1.05f;
+  const State state = run(1, 0);
+  const std::string last = "step" + std::to_string(ranges.num_steps());
+  EXPECT_FALSE(
+      is_close(state.weights, ranges.range(last), tolerance_after(ranges.num_steps()), "weights"));
 }
 
 // Powers of two scale exactly.
