@@ -155,11 +155,11 @@ TEST(FuseStepTest, RanksSumTheGradientsFirst) {
 
 TEST(FuseStepTest, LossWithASecondReaderOfItsLogProbabilitiesStays) {
   auto request = mixed_request(mlp(), Mode::TRAIN);
-  request.loss.build = [](GraphBuilder& builder, std::span<const TensorId> outputs,
-                          const FieldLookup& field) {
-    const TensorId logp = builder.add("log_softmax", {outputs[0]});
-    const TensorId plain = builder.add("nll", {logp, field("label")});
-    const TensorId smooth = builder.add("nll", {logp, field("label")}, {{"label_smoothing", 0.1}});
+  request.loss.build = [](GraphBuilder& builder, const LossOperands& operands) {
+    const TensorId logp = builder.add("log_softmax", {operands.outputs[0]});
+    const TensorId label = operands.field("label");
+    const TensorId plain = builder.add("nll", {logp, label});
+    const TensorId smooth = builder.add("nll", {logp, label}, {{"label_smoothing", 0.1}});
     return builder.add("add", {plain, smooth});
   };
   const LoweredGraph graph = lowered(request);
