@@ -95,7 +95,7 @@ Cost soap_cost(const Attrs& attrs, Types in, Types out) {
   return cost;
 }
 
-OpDef preconditioned_def(const char* name) {
+OpDef preconditioned_def(const char* name, double preconditioner_beta, const char* meaning) {
   OpDef def = ops::optimizer_def(name, 2, 20);
   def.inputs.insert(def.inputs.end() - 1, "preconditioners");
   def.state_writes.push_back(int(kWeightCast));
@@ -103,8 +103,7 @@ OpDef preconditioned_def(const char* name) {
   def.attrs.push_back({"beta2", 0.999, false, "of Adam and AdamW"});
   def.attrs.push_back({"adam_eps", 1e-8, false, "of Adam and AdamW"});
   def.attrs.push_back({"adam_rate", 1.0, false, "AdamW's rate over that of the matrices"});
-  def.attrs.push_back(
-      {"preconditioner_beta", 1.0, false, "weight of the past in L and R; 1: they are sums"});
+  def.attrs.push_back({"preconditioner_beta", preconditioner_beta, false, meaning});
   def.attrs.push_back({"every", std::int64_t{10}, false, "steps between roots, or bases"});
   def.attrs.push_back({"ridge", 1e-6, false, "of |L| that is added to L's diagonal"});
   def.attrs.push_back({"matrices", std::vector<std::int64_t>{}, false,
@@ -113,7 +112,7 @@ OpDef preconditioned_def(const char* name) {
 }
 
 OpDef shampoo_def() {
-  OpDef def = preconditioned_def("shampoo");
+  OpDef def = preconditioned_def("shampoo", 1.0, "weight of the past in L and R; 1: they are sums");
   def.attrs.push_back({"block_size", std::int64_t{512}, false, "most rows and columns of a block"});
   def.attrs.push_back({"grafting", std::string("adam"), false, "none, sgd or adam"});
   def.infer = infer_shampoo;
@@ -127,7 +126,7 @@ OpDef shampoo_def() {
 }
 
 OpDef soap_def() {
-  OpDef def = preconditioned_def("soap");
+  OpDef def = preconditioned_def("soap", 0.999, "weight of the past in L and R");
   def.attrs.push_back(
       {"max_dim", std::int64_t{10000}, false, "a longer side has no basis of its own"});
   def.infer = infer_soap;
