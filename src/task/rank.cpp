@@ -144,7 +144,7 @@ const Scheduler& Rank::scheduler_of(std::size_t group) const {
 float Rank::momentum_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
   const auto cycled = momentum_at(scheduler_of(group), epoch * run_.train_steps + step,
                                   run_.train_steps, run_.config.train.total_epochs);
-  return float(cycled.value_or(*optimizer_of(group).resolved().momentum));
+  return float(cycled ? *cycled : *optimizer_of(group).resolved().momentum);
 }
 
 double Rank::lr_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
@@ -170,7 +170,6 @@ void Rank::fill_rows(std::int64_t epoch) {
     float* floats = floats_.data() + i * columns_;
     floats[kFloatInvWeight] = batch.share.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
     for (std::size_t c = kFloatHeader, group = 0; c < columns_; c += kGroupColumns, ++group) {
-      const Optimizer optimizer = optimizer_of(group).resolved();
       floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
       floats[c + kGroupDecay] = float(decay_of(group));
       floats[c + kGroupMomentum] = momentum_of(epoch, batch.step, group);
