@@ -68,7 +68,8 @@ TEST(Zoo, ModelsAreTorchvisions) {
 }
 
 TEST(Zoo, BranchesAreDroppedWhereTorchvisionDropsThem) {
-  for (const auto& [name, want] : table().at("models").items()) {
+  const nlohmann::json models = table().at("models");
+  for (const auto& [name, want] : models.items()) {
     SCOPED_TRACE(name);
     std::map<std::string, double> drops;
     for (const ArchLayer& layer : plan_of(name).layers) {
