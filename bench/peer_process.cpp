@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,7 +17,8 @@ namespace tr::bench {
 
 PeerProcess::PeerProcess(const std::string& python, const std::vector<std::string>& arguments) {
   std::array<int, 2> down{}, up{};
-  if (pipe(down.data()) != 0 || pipe(up.data()) != 0)
+  // No later peer inherits an end: this one would wait for its end of input as long as that lives.
+  if (pipe2(down.data(), O_CLOEXEC) != 0 || pipe2(up.data(), O_CLOEXEC) != 0)
     throw_as<DataError>("peer {}: no pipe: {}", python, std::strerror(errno));
   std::vector<char*> argv{const_cast<char*>(python.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -27,7 +29,6 @@ PeerProcess::PeerProcess(const std::string& python, const std::vector<std::strin
   if (pid_ == 0) {
     dup2(down[0], STDIN_FILENO);
     dup2(up[1], STDOUT_FILENO);
-    for (int fd : {down[0], down[1], up[0], up[1]}) close(fd);
     execvp(python.c_str(), argv.data());
     _exit(127);
   }

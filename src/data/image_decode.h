@@ -15,11 +15,13 @@ namespace tr::data {
 
 class FormatDecoder;
 class PixelBuffer;
+struct ScanMarks;
 
-/// A picture file's bytes, and what messages call it (its path). Both must outlive the decoding.
+/// A picture file's bytes, and what messages call it (its path). All must outlive the decoding.
 struct EncodedImage {
   std::span<const std::byte> bytes;
   std::string_view who = "image";
+  ScanMarks* marks = nullptr;  // what decodes of these bytes found so far; this one adds to it
 };
 
 /// Interleaved pixels somewhere in memory: pixel (y, x) starts at data + y * row_stride + x *
@@ -45,6 +47,7 @@ struct DecodeOptions {
   bool dct_scaling = true;       // a JPEG whose crop is shrunk is decoded smaller
   bool fast_dct = false;         // JPEG: the less exact DCT and plain chroma upsampling
   bool own_huffman = true;       // JPEG: codes of baseline pictures are not left to libjpeg
+  bool remember_rows = true;     // sets with random crops: rows' places in JPEGs are kept
   // The limit at which Pillow, too, speaks of a decompression bomb.
   std::int64_t max_pixels = 178'956'970;
 

@@ -405,7 +405,7 @@ std::int64_t Loader::memory_bytes() const {
   bytes += m.ring ? m.ring->memory_bytes() : m.own->memory_bytes();
   for (const WorkerScratch& s : m.scratch) bytes += s.num_bytes();
   for (const SplitPipeline* p : {m.train.get(), m.val.get()}) {
-    if (p != nullptr) bytes += p->cache_bytes();
+    if (p != nullptr) bytes += p->kept_bytes();
   }
   return bytes;
 }

@@ -22,12 +22,12 @@ DecodeRequest request_of(const std::optional<SourceCrop>& crop) {
 
 }  // namespace
 
-ImageRef PictureStage::run_pixels(const PixelChain& chain, std::span<const std::byte> file,
-                                  std::string_view who, const DrawAddress& address) {
+ImageRef PictureStage::run_pixels(const PixelChain& chain, const EncodedImage& file,
+                                  const DrawAddress& address) {
   warning_.clear();
   const std::int64_t start_ns = now_ns();
   try {
-    const ImageInfo& info = decoder_.open({file, who});
+    const ImageInfo& info = decoder_.open(file);
     const int height = info.height, width = info.width;
     const std::optional<SourceCrop> crop = chain.first_crop(address, height, width);
     const DecodedImage decoded = decoder_.decode(request_of(crop));
@@ -42,8 +42,8 @@ ImageRef PictureStage::run_pixels(const PixelChain& chain, std::span<const std::
     return chain.run_pixels(decoded_crop, *crop, address, scratch_.data());
   } catch (const DataError& error) {
     const std::string_view what = error.what();
-    if (what.find(who) != std::string_view::npos) throw;
-    throw_as<DataError>("{}: {}", who, what);
+    if (what.find(file.who) != std::string_view::npos) throw;
+    throw_as<DataError>("{}: {}", file.who, what);
   }
 }
 

@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,11 +20,11 @@ class PictureStage {
   explicit PictureStage(const DecodeOptions& options) : decoder_(options) {}
 
   /// Decodes what `chain` needs of the picture and runs its steps: the pixels for
-  /// PixelChain::normalise(), in memory of this stage. `who` names the file in messages.
+  /// PixelChain::normalise(), in memory of this stage.
   /// @throws DataError  the file is no picture, or damaged, or of a size that the chain cannot
   /// take.
-  ImageRef run_pixels(const PixelChain& chain, std::span<const std::byte> file,
-                      std::string_view who, const DrawAddress& address);
+  ImageRef run_pixels(const PixelChain& chain, const EncodedImage& file,
+                      const DrawAddress& address);
   /// What the decoder said of the last picture though its pixels are whole; "" if nothing.
   const std::string& warning() const { return warning_; }
   /// Time spent decoding since the last call.

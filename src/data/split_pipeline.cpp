@@ -8,6 +8,9 @@
 #include "core/clock.h"
 #include "core/format.h"
 #include "core/half.h"
+#include "core/host_memory.h"
+#include "core/human.h"
+#include "core/log.h"
 
 namespace tr::data {
 namespace {
@@ -16,6 +19,7 @@ constexpr std::size_t kFieldAlignment = 256;
 constexpr std::size_t kInputAlignment = 64;
 constexpr std::size_t kUnitBytes = 16
                                    << 10;  // of samples as they are read: half a first-level cache
+constexpr std::int64_t kMarksShare = 16;   // of the machine's memory
 
 std::size_t aligned(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -70,6 +74,22 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
     cache_ =
         std::make_unique<ProcessedCache>(std::size_t(config.dataset->num_samples()), sample_bytes_);
   }
+  plan_marks();
+}
+
+void SplitPipeline::plan_marks() {
+  if (!encoded_ || !config_.transforms.is_random()) return;
+  if (!decode_.remember_rows || !decode_.decode_crop_only || !decode_.own_huffman) return;
+  const std::int64_t samples = config_.dataset->num_samples();
+  const std::int64_t bytes = ScanMarkStore::bytes_for(samples);
+  if (bytes > host_memory_bytes() / kMarksShare) {
+    log_info(
+        "{} data: where rows of {} pictures begin is not remembered: {} are more than 1/{} of "
+        "the memory",
+        who_, samples, format_bytes(bytes), kMarksShare);
+    return;
+  }
+  marks_ = std::make_unique<ScanMarkStore>(samples);
 }
 
 void SplitPipeline::plan_fields(const LoaderConfig& loader) {
@@ -338,7 +358,13 @@ ImageRef SplitPipeline::picture_pixels(const Row& row, const DrawAddress& addres
                                        WorkerScratch& scratch) const {
   PictureStage& stage = *scratch.pictures[std::size_t(split_)];
   const std::string who = config_.dataset->sample_name(row.source);
-  const ImageRef pixels = stage.run_pixels(*chain_, row.picture->bytes, who, address);
+  const std::vector<std::byte>& bytes = row.picture->bytes;
+  ScanMarks marks;
+  if (marks_) marks = marks_->find(row.source, bytes);
+  const std::uint16_t known = marks.known;
+  const ImageRef pixels =
+      stage.run_pixels(*chain_, {bytes, who, marks_ ? &marks : nullptr}, address);
+  if (marks.known > known) marks_->keep(row.source, marks);
   if (!stage.warning().empty() && bad_samples_) {
     bad_samples_->warn(who_, row.source, who, stage.warning());
   }

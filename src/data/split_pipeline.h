@@ -16,6 +16,7 @@
 #include "data/processed_cache.h"
 #include "data/sample_policy.h"
 #include "data/sampler.h"
+#include "data/scan_mark_store.h"
 #include "data/stage_times.h"
 #include "data/transforms/batch_mix.h"
 #include "data/transforms/chain.h"
@@ -81,7 +82,10 @@ class SplitPipeline {
   bool mixes() const { return mix_.has_value(); }
   /// Ends the batch of `unit`, all of whose units are written. @throws DataError  a label.
   void mix(const Unit& unit, std::byte* slot) const;
-  std::int64_t cache_bytes() const { return cache_ ? cache_->num_bytes() : 0; }
+  /// What is kept of samples from one epoch to the next.
+  std::int64_t kept_bytes() const {
+    return (cache_ ? cache_->num_bytes() : 0) + (marks_ ? marks_->num_bytes() : 0);
+  }
 
   /// Fetches the unit's samples into the buffer. @throws DataError  of the first one that cannot be
   /// read; buffer.row is its row.
@@ -117,6 +121,7 @@ class SplitPipeline {
   void plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader);
   void plan_tail();
   void plan_mixing(std::span<const Field> fields, const LoaderConfig& loader);
+  void plan_marks();
   /// Rows of `plan` behind what the slot holds so far.
   void place_rows(FieldPlan& plan, std::int64_t rows);
   void read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const;
@@ -160,6 +165,7 @@ class SplitPipeline {
   std::optional<PixelChain> chain_;  // of UINT8 images
   std::size_t slot_bytes_ = 0, sample_bytes_ = 0, input_stride_ = 0;
   std::unique_ptr<ProcessedCache> cache_;
+  std::unique_ptr<ScanMarkStore> marks_;  // of picture files that are cropped anew each time
 };
 
 }  // namespace tr::data

@@ -366,7 +366,8 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
   loader.decode = {.exif = settings.exif,
                    .decode_crop_only = settings.decode_crop_only,
                    .dct_scaling = settings.dct_scaling,
-                   .fast_dct = settings.fast_dct};
+                   .fast_dct = settings.fast_dct,
+                   .remember_rows = settings.remember_rows};
   loader.bad_samples = bad_samples;
   return loader;
 }

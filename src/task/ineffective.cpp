@@ -114,6 +114,7 @@ constexpr DependentKey kDependentKeys[] = {
     {"decode.dct_scaling", may_be_files, kNoFiles},
     {"decode.exif", may_be_files, kNoFiles},
     {"decode.fast_dct", may_be_files, kNoFiles},
+    {"decode.remember_rows", may_be_files, kNoFiles},
     {"early_stop.min_delta", has_early_stop, "early_stop.metric is not set"},
     {"early_stop.mode", has_early_stop, "early_stop.metric is not set"},
     {"early_stop.patience", has_early_stop, "early_stop.metric is not set"},

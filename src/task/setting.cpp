@@ -200,6 +200,11 @@ PreprocessorSetting& PreprocessorSetting::fast_dct(bool on) {
   return *this;
 }
 
+PreprocessorSetting& PreprocessorSetting::remember_rows(bool on) {
+  values_.remember_rows = on;
+  return *this;
+}
+
 PreprocessorSetting& PreprocessorSetting::download(bool on) {
   values_.download = on;
   return *this;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "data/formats/scan_marks.h"
 #include "data/image_decode.h"
 #include "renaissance/core/error.h"
 
@@ -30,9 +31,12 @@ class PictureFuzz {
       // A part that depends on the input's last bytes.
       const int x = data[size - 1] % info.width, y = data[size / 2] % info.height;
       const data::PixelRect crop{x, y, (info.width - x + 1) / 2, (info.height - y + 1) / 2};
-      part_.open(image);
-      const data::DecodedImage part = part_.decode({.crop = crop});
-      if (part.warnings == 0) expect_equal(full, part.pixels, crop);
+      data::ScanMarks marks;
+      for (int turn = 0; turn < 3; ++turn) {  // without marks, finding them, using them
+        part_.open({image.bytes, image.who, turn == 0 ? nullptr : &marks});
+        const data::DecodedImage part = part_.decode({.crop = crop});
+        if (part.warnings == 0) expect_equal(full, part.pixels, crop);
+      }
       const data::DecodeRequest shrunk{crop, crop.width / 4, crop.height / 4};
       small_.open(image);
       const data::DecodedImage small = small_.decode(shrunk);

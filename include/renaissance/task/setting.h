@@ -134,6 +134,10 @@ class TR_API PreprocessorSetting {
   PreprocessorSetting& dct_scaling(bool on = true);
   /// JPEG by the less exact transform and plain chroma upsampling; off by default.
   PreprocessorSetting& fast_dct(bool on = true);
+  /// Keeps where rows begin in each JPEG of a set that is cropped at random (default, 656 bytes a
+  /// picture): from the second epoch on what lies before and beside a crop need not be decoded. The
+  /// same pixels.
+  PreprocessorSetting& remember_rows(bool on = true);
   /// Allows compile() to fetch missing files into the folder.
   PreprocessorSetting& download(bool on = true);
   /// Threads that only read samples, ahead of those that transform them. 0: some for a set of
@@ -190,7 +194,7 @@ class TR_API PreprocessorSetting {
     double val_fraction = 0;
     double read_timeout_s = 30;
     ExifPolicy exif = ExifPolicy::APPLY;
-    bool decode_crop_only = true, dct_scaling = true, fast_dct = false;
+    bool decode_crop_only = true, dct_scaling = true, fast_dct = false, remember_rows = true;
     bool download = false;
     int load_workers = 0;
     int preprocess_workers = 0;

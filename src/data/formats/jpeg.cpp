@@ -341,6 +341,7 @@ DecodedImage JpegDecoder::decode(const PixelRect& crop, int target_width, int ta
   const int scale = choose_scale(crop, target_width, target_height);
   start(scale);
   own_entropy_ = options().own_huffman && take_over_entropy(codec_);
+  if (own_entropy_ && image_.marks != nullptr) client_.scan.use_marks(*image_.marks);
   try {
     return decode_once(crop, scale);
   } catch (const UnusualData&) {

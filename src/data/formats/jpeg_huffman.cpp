@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/formats/jpeg_huffman.h"
 
+#include <algorithm>
+
 namespace tr::data {
 namespace {
 
@@ -124,9 +126,9 @@ bool BaselineScan::begin(std::span<const std::byte> data, const ScanLayout& layo
   start_bits(data.data());
   layout_ = layout;
   last_dc_ = {};
-  mcus_left_ = layout.num_mcus;
-  column_ = first_ = 0;
+  asked_ = asked_column_ = next_ = column_ = first_ = 0;
   last_ = layout.mcus_per_row - 1;
+  marks_ = nullptr;
   restart_in_ = layout.restart_interval;
   next_restart_ = 0;
   for (std::size_t c = 0; c < std::size_t(layout.num_components); ++c) {
@@ -267,14 +269,97 @@ bool BaselineScan::restart() {
   return true;
 }
 
-bool BaselineScan::decode_mcu(std::int16_t* const* blocks) {
-  if (mcus_left_ == 0) return false;
+template <bool kKeep>
+bool BaselineScan::decode_next(std::int16_t* const* blocks) {
   if (layout_.restart_interval > 0 && restart_in_ == 0 && !restart()) return false;
-  const bool keep = blocks != nullptr && column_ >= first_ && column_ <= last_;
-  if (!(keep ? decode_blocks<true>(blocks) : decode_blocks<false>(blocks))) return false;
-  if (++column_ == layout_.mcus_per_row) column_ = 0;
+  if (!decode_blocks<kKeep>(blocks)) return false;
   --restart_in_;
-  return --mcus_left_ > 0 || ends_at_marker();
+  ++next_;
+  if (++column_ == layout_.mcus_per_row) {
+    column_ = 0;
+    if (marks_ != nullptr) add_mark();
+  }
+  return true;
+}
+
+/// Up to MCU `mcu`, by a mark if there is one on the way.
+bool BaselineScan::reach(std::int64_t mcu) {
+  if (marks_ != nullptr && next_ < mcu) {
+    const std::int64_t last =
+        std::min<std::int64_t>(mcu / layout_.mcus_per_row / marks_->rows_per_mark, marks_->known);
+    const std::int64_t row = last * marks_->rows_per_mark;
+    if (row * layout_.mcus_per_row > next_) go_to_mark(row);
+  }
+  while (next_ < mcu) {
+    if (!decode_next<false>(nullptr)) return false;
+  }
+  return true;
+}
+
+bool BaselineScan::decode_mcu(std::int16_t* const* blocks) {
+  if (is_done()) return false;
+  const bool keep = blocks != nullptr && asked_column_ >= first_ && asked_column_ <= last_;
+  if (keep && !(reach(asked_) && decode_next<true>(blocks))) return false;
+  ++asked_;
+  if (++asked_column_ == layout_.mcus_per_row) {
+    asked_column_ = 0;
+    const bool begun = next_ > asked_ - layout_.mcus_per_row;
+    if (begun && !has_mark(asked_ / layout_.mcus_per_row) && !reach(asked_)) return false;
+  }
+  return !is_done() || (reach(asked_) && ends_at_marker());
+}
+
+void BaselineScan::use_marks(ScanMarks& marks) {
+  if (data_.size() > ScanMarks::kMostBytes ||
+      layout_.num_components > int(ScanMarks::kComponents)) {
+    return;
+  }
+  marks_ = &marks;
+  const std::int64_t rows = layout_.num_mcus / layout_.mcus_per_row;
+  marks.rows_per_mark = std::uint16_t(rows / std::int64_t(ScanMarks::kMost + 1) + 1);
+}
+
+bool BaselineScan::has_mark(std::int64_t row) const {
+  return marks_ != nullptr && row % marks_->rows_per_mark == 0 &&
+         row / marks_->rows_per_mark <= marks_->known;
+}
+
+/// Of the row that reader_ is at the beginning of, if it is the next one that gets a mark.
+void BaselineScan::add_mark() {
+  const std::int64_t row = next_ / layout_.mcus_per_row;
+  const std::size_t i = marks_->known;
+  if (i == ScanMarks::kMost || row != std::int64_t(i + 1) * marks_->rows_per_mark) return;
+  // Back over the bytes that are loaded and not used yet.
+  const std::byte* at = reader_.at;
+  int bits = reader_.count;
+  for (; bits > 0; bits -= 8) {
+    const bool pair = at - data_.data() >= 2 && at[-1] == std::byte{0} && at[-2] == std::byte{0xff};
+    at -= pair ? 2 : 1;
+  }
+  for (std::size_t c = 0; c < std::size_t(layout_.num_components); ++c) {
+    const auto value = std::int16_t(last_dc_[c]);
+    if (value != last_dc_[c]) return;  // of no sound picture
+    marks_->dc[i][c] = value;
+  }
+  marks_->offset_bits[i] = std::uint32_t(at - data_.data()) << 3 | std::uint32_t(-bits);
+  ++marks_->known;
+}
+
+void BaselineScan::go_to_mark(std::int64_t row) {
+  const auto i = std::size_t(row / marks_->rows_per_mark - 1);
+  start_bits(data_.data() + (marks_->offset_bits[i] >> 3));
+  refill_bytes();
+  reader_.drop(int(marks_->offset_bits[i] & 7));
+  for (std::size_t c = 0; c < std::size_t(layout_.num_components); ++c) {
+    last_dc_[c] = marks_->dc[i][c];
+  }
+  next_ = row * layout_.mcus_per_row;
+  column_ = 0;
+  if (layout_.restart_interval == 0) return;
+  // A restart that is due here is still to come.
+  const std::int64_t restarts = (next_ - 1) / layout_.restart_interval;
+  restart_in_ = std::uint32_t((restarts + 1) * layout_.restart_interval - next_);
+  next_restart_ = std::uint32_t(restarts % 8);
 }
 
 }  // namespace tr::data

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <span>
 
+#include "data/formats/scan_marks.h"
+
 namespace tr::data {
 
 /// A table of Huffman codes as a DHT segment holds it.
@@ -82,16 +84,22 @@ class BaselineScan {
   /// False: the scan's tables are odd.
   bool begin(std::span<const std::byte> data, const ScanLayout& layout);
 
+  /// Behind begin(): rows whose places `marks` knows are gone to, others are added to it. It must
+  /// be of the same bytes, or empty, and outlive the scan.
+  void use_marks(ScanMarks& marks);
+
   /// From now on MCUs of other columns are passed over.
   void keep_columns(std::int64_t first, std::int64_t last) { first_ = first, last_ = last; }
 
   /// Adds the next MCU's coefficients to blocks of 64 zeros, in row-major order; null: they are
-  /// passed over. False: the data is odd here; nothing more can be decoded.
+  /// passed over. What is passed over is decoded when a later MCU is wanted, or its row was begun,
+  /// unless a mark shows that this was done before. False: the data is odd here; nothing more can
+  /// be decoded.
   bool decode_mcu(std::int16_t* const* blocks);
 
   /// Behind the last MCU: bytes of `data` up to the marker that ends the scan.
   std::size_t position() const { return std::size_t(reader_.at - data_.data()); }
-  bool is_done() const { return mcus_left_ == 0; }
+  bool is_done() const { return asked_ == layout_.num_mcus; }
 
  private:
   /// The next bits of the scan, from the highest on.
@@ -114,6 +122,12 @@ class BaselineScan {
   void refill_bytes();
   template <bool kKeep>
   bool decode_blocks(std::int16_t* const* blocks);
+  template <bool kKeep>
+  bool decode_next(std::int16_t* const* blocks);
+  bool reach(std::int64_t mcu);
+  bool has_mark(std::int64_t row) const;
+  void add_mark();
+  void go_to_mark(std::int64_t row);
   bool ends_at_marker();
   bool restart();
 
@@ -123,8 +137,11 @@ class BaselineScan {
   bool at_marker_ = false;  // reader_ is
   ScanLayout layout_;
   std::array<std::int32_t, ScanLayout::kMostComponents> last_dc_{};
-  std::int64_t mcus_left_ = 0, column_ = 0, first_ = 0, last_ = 0;
+  std::int64_t asked_ = 0, asked_column_ = 0;  // the MCU that decode_mcu() is asked for next
+  std::int64_t next_ = 0, column_ = 0;         // the one that reader_ is at: not behind asked_
+  std::int64_t first_ = 0, last_ = 0;          // columns that are kept
   std::uint32_t restart_in_ = 0, next_restart_ = 0;
+  ScanMarks* marks_ = nullptr;
   std::array<HuffmanTable, ScanLayout::kMostComponents> dc_, ac_;
 };
 

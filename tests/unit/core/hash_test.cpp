@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "core/atomic_file.h"
+#include "core/content_hash.h"
 #include "core/crc32.h"
 #include "core/sha256.h"
 #include "renaissance/core/error.h"
@@ -65,6 +68,23 @@ TEST(Crc32Test, AgreesWithTheCatalogueAndContinues) {
             0xCBF43926u);
   EXPECT_EQ(crc32({}, 77u), 77u);
   EXPECT_EQ(crc32({}), 0u);
+}
+
+TEST(ContentHashTest, EveryBitAndTheLengthCount) {
+  std::set<std::uint64_t> seen;
+  std::size_t strings = 0;
+  for (const std::size_t size : {0u, 1u, 8u, 31u, 32u, 33u, 64u, 200u}) {
+    std::vector<std::byte> bytes(size);
+    seen.insert(content_hash(bytes));
+    ++strings;
+    for (std::size_t bit = 0; bit < 8 * size; ++bit, ++strings) {
+      bytes[bit / 8] ^= std::byte(1 << bit % 8);
+      seen.insert(content_hash(bytes));
+      bytes[bit / 8] ^= std::byte(1 << bit % 8);
+    }
+  }
+  EXPECT_EQ(seen.size(), strings);
+  EXPECT_NE(content_hash({}), content_hash({}, 1)) << "the seed";
 }
 
 }  // namespace

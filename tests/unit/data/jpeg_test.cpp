@@ -10,6 +10,7 @@
 
 #include "data/formats/jpeg.h"
 #include "data/formats/jpeg_segments.h"
+#include "data/formats/scan_marks.h"
 #include "renaissance/core/error.h"
 #include "support/jpeg_writer.h"
 #include "support/picture.h"
@@ -182,9 +183,10 @@ TEST_P(JpegKindTest, OwnHuffmanDecoderGivesLibjpegsPixels) {
 /// Pixels, warnings and error of a decode, as text where they are no pixels.
 std::pair<std::optional<Picture>, std::string> outcome(ImageDecoder& decoder,
                                                        const std::vector<std::byte>& bytes,
-                                                       const std::optional<PixelRect>& crop) {
+                                                       const std::optional<PixelRect>& crop,
+                                                       data::ScanMarks* marks = nullptr) {
   try {
-    decoder.open({bytes, "odd.jpg"});
+    decoder.open({bytes, "odd.jpg", marks});
     const data::DecodedImage image = decoder.decode({.crop = crop});
     return {Picture(image.pixels),
             std::to_string(image.warnings) + " " + std::string(image.first_warning)};
@@ -219,6 +221,51 @@ TEST_P(JpegKindTest, DamageHasTheSameOutcomeWithOwnHuffmanDecoder) {
   EXPECT_GT(errors, 0);
 }
 
+TEST_P(JpegKindTest, MarksOfEarlierDecodesChangeNothing) {
+  JpegSpec tall = kind().spec;
+  tall.height += 8 * 3 * int(data::ScanMarks::kMost);  // of more rows than there are marks
+  for (const JpegSpec& spec : {kind().spec, tall}) {
+    const std::vector<std::byte> bytes = make_jpeg(spec);
+    const Picture whole = decode(bytes);
+    ImageDecoder decoder;
+    data::ScanMarks marks;
+    for (const PixelRect& crop : some_crops(spec.width, spec.height, 5, 40)) {
+      decoder.open({bytes, "tall.jpg", &marks});
+      ASSERT_EQ(Picture(decoder.decode({.crop = crop}).pixels), whole.cut(crop))
+          << kind().name << ": " << crop.width << "x" << crop.height << " at " << crop.x << ", "
+          << crop.y << " with " << marks.known << " marks";
+    }
+    const bool takes_marks = !spec.progressive && !spec.arithmetic && !spec.separate_scans &&
+                             spec.color != Color::CMYK && spec.color != Color::YCCK;
+    EXPECT_EQ(marks.known > 0, takes_marks) << kind().name;
+  }
+}
+
+TEST_P(JpegKindTest, DamageHasTheSameOutcomeWithMarks) {
+  const std::vector<std::byte> good = make_jpeg(kind().spec);
+  const std::size_t data = data::jpeg_layout(good).first_scan;
+  ImageDecoder fresh, marked;
+  std::mt19937 random(6);
+  int errors = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::byte> bytes = good;
+    const std::size_t at = data + random() % (bytes.size() - data);
+    if (i % 2 == 0) {
+      bytes[at] = std::byte(random() % 256);
+    } else {
+      bytes.erase(bytes.begin() + std::ptrdiff_t(at));
+    }
+    data::ScanMarks marks;
+    for (const PixelRect& crop : some_crops(kind().spec.width, kind().spec.height, 7, 8)) {
+      const auto want = outcome(fresh, bytes, crop), got = outcome(marked, bytes, crop, &marks);
+      ASSERT_EQ(got.second, want.second) << kind().name << ", change " << i;
+      ASSERT_EQ(got.first, want.first) << kind().name << ", change " << i;
+      errors += !got.first;
+    }
+  }
+  EXPECT_GT(errors, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, JpegKindTest, testing::Range<std::size_t>(0, kinds().size()),
                          [](const auto& param) { return kinds()[param.param].name; });
 
@@ -245,6 +292,33 @@ TEST(JpegTest, ScaleIsTheSmallestThatKeepsOneAndAHalfTimesTheTarget) {
     exact.open({bytes});
     EXPECT_EQ(exact.decode(request).scale, 8);
   }
+}
+
+TEST(JpegTest, RowsWithMarksAreGoneTo) {
+  const JpegSpec spec{.width = 200, .height = 320, .h_samp = 1, .v_samp = 1};
+  std::vector<std::byte> bytes = make_jpeg(spec);
+  const std::size_t data = data::jpeg_layout(bytes).first_scan;
+  const Picture whole = decode(bytes);
+  ImageDecoder decoder;
+  data::ScanMarks marks;
+  decoder.open({bytes, "whole.jpg", &marks});
+  decoder.decode();
+  EXPECT_EQ(marks.rows_per_mark, 1);
+  EXPECT_EQ(marks.known, 40);
+  // What lies before the crop's rows, and beside them, is not looked at any more.
+  const auto spoil = [&](std::size_t from, std::size_t end) {
+    std::fill(bytes.begin() + std::ptrdiff_t(data + from),
+              bytes.begin() + std::ptrdiff_t(data + end), std::byte{0x55});
+  };
+  const auto begin_of = [&](std::size_t row) { return marks.offset_bits[row - 1] >> 3; };
+  spoil(0, begin_of(19));
+  for (std::size_t row = 20; row < 38; ++row) {
+    spoil((begin_of(row) + begin_of(row + 1)) / 2, begin_of(row + 1));
+  }
+  const PixelRect crop{4, 170, 8, 100};
+  decoder.open({bytes, "marked.jpg", &marks});
+  EXPECT_EQ(Picture(decoder.decode({.crop = crop}).pixels), whole.cut(crop));
+  EXPECT_TRUE(throws<DataError>([&] { decode(bytes, {.crop = crop}); }, "damaged or cut"));
 }
 
 TEST(JpegTest, FastDctDiffersALittle) {

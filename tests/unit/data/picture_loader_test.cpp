@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "core/philox.h"
 #include "core/sha256.h"
 #include "data/loader.h"
+#include "data/scan_mark_store.h"
 #include "renaissance/core/error.h"
 #include "renaissance/data/datasets.h"
 #include "support/log_capture.h"
@@ -73,9 +75,10 @@ std::optional<StreamPhase> epochs(std::int64_t i) {
   return StreamPhase{i % 2 == 0 ? Split::TRAIN : Split::VAL, i / 2};
 }
 
-std::vector<std::string> stream_of(const LoaderConfig& config, std::int64_t phase = 0,
-                                   std::int64_t step = 0) {
-  Loader loader(config, epochs, phase, step);
+std::vector<std::string> stream_of(
+    const LoaderConfig& config, std::int64_t phase = 0, std::int64_t step = 0,
+    const std::function<std::optional<StreamPhase>(std::int64_t)>& phases = epochs) {
+  Loader loader(config, phases, phase, step);
   std::vector<std::string> digests;
   while (const Batch* b = loader.next()) {
     Sha256 hash;
@@ -129,6 +132,29 @@ TEST(PictureLoaderTest, DecodingIsAsConfigured) {
   EXPECT_NE(scaled, whole);
   config.decode.fast_dct = true;
   EXPECT_NE(stream_of(config), whole);
+}
+
+TEST(PictureLoaderTest, RememberedRowsChangeMemoryAndNoBytes) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const auto five_epochs = [](std::int64_t i) {
+    return i < 5 ? std::optional(StreamPhase{Split::TRAIN, i}) : std::nullopt;
+  };
+  LoaderConfig config = config_of(folder, 2, 1);
+  std::vector<std::vector<std::string>> streams;
+  std::vector<std::int64_t> bytes;
+  for (const bool on : {true, false}) {
+    config.decode.remember_rows = on;
+    streams.push_back(stream_of(config, 0, 0, five_epochs));
+    bytes.push_back(Loader(config, five_epochs).memory_bytes());
+  }
+  EXPECT_EQ(streams[0].size(), 5u * 10);
+  EXPECT_EQ(streams[0], streams[1]);
+  EXPECT_EQ(bytes[0] - bytes[1], ScanMarkStore::bytes_for(26)) << "of the training set alone";
+  config.decode.remember_rows = true;
+  config.train.transforms.transforms = {Resize(30), CenterCrop(kSide)};
+  EXPECT_EQ(Loader(config, five_epochs).memory_bytes(), bytes[1]) << "the same crops each time";
 }
 
 TEST(PictureLoaderTest, ResumesAtRandomPlacesWithOtherThreads) {

@@ -316,6 +316,7 @@ TEST(Settings, KeysThatNothingReadsAreListed) {
                {"decode.crop_only", "false", "dataset.name=imagenet"},
                {"decode.dct_scaling", "false", "dataset.name=csv"},
                {"decode.fast_dct", "true", "dataset.name=folder"},
+               {"decode.remember_rows", "false", "dataset.name=folder"},
                {"load_weights_strict", "false", "load_weights=/x"}};
   for (const auto& [key, value, reader] : cases) {
     SCOPED_TRACE(std::string(key) + " and " + reader);
