@@ -43,9 +43,10 @@ void add_preview(CLI::App& app, int& exit_code) {
       "Writes a contact sheet (PNG) of samples as a chain of transforms gives them, and what was "
       "drawn (JSON) beside it.");
   command
-      ->add_option("TRANSFORMS", args->transforms,
-                   "\"RandomResizedCrop(64), RandomHorizontalFlip, ColorJitter(0.4, 0.4, 0.4, "
-                   "0.1)\"; numbers that are left out have their defaults")
+      ->add_option(
+          "TRANSFORMS", args->transforms,
+          "\"RandomResizedCrop(64, scale=[0.25, 1]), Pad(4, REFLECT), ColorJitter(hue=0.1)\""
+          "; what is left out has its default")
       ->required();
   command->add_option("--out", args->out, "the sheet")->type_name("FILE.png")->required();
   command->add_option("--dataset", args->dataset, "name of the set; procedural needs no files")

@@ -552,9 +552,10 @@ TEST_F(Cli, PreviewRefusesWhatIsNoChain) {
   const std::pair<const char*, const char*> kWrong[] = {
       {"RandomCropp(3)", "RandomCrop"},
       {"RandomCrop(x)", "\"x\" is no number"},
-      {"RandomCrop", "0 numbers are given, expected at least 1"},
-      {"CenterCrop(1, 2)", "2 numbers are given, expected at most 1"},
-      {"CenterCrop(1", "parentheses"},
+      {"RandomCrop", "size is not given, expected RandomCrop(size)"},
+      {"CenterCrop(1, 2)", "2 is a value too many"},
+      {"CenterCrop(1", "its parenthesis is not closed"},
+      {"Resize(9, BICUBC)", "none of SHORT_SIDE"},
       {"RandomErasing, Pad(1)", "cannot stand behind it"},
       {"RandomRotation(400)", "degrees is 400"}};
   for (const auto& [chain, words] : kWrong) {
