@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever a recipe file holds: an InvalidArgument, or transforms and a model whose plan, if it fits
-// its input, that come back from their own texts.
+// Whatever a recipe file holds: an InvalidArgument, or transforms and a model whose plan, if it
+// fits its input, that come back from their own texts.
 
 #include <cstddef>
 #include <cstdint>
