@@ -24,7 +24,7 @@ struct SplitReport {
   std::int64_t num_samples = 0;
   std::vector<std::int64_t> class_counts;             // by class; empty: no field "label"
   std::map<std::pair<int, int>, std::int64_t> sizes;  // (height, width) -> pictures
-  std::map<std::string, std::int64_t> formats;        // "JPEG" ... of encoded pictures
+  std::map<std::string, std::int64_t> formats;        // "JPEG, several scans" ...
   std::int64_t num_pixels = 0;                        // of all sound pictures
   std::vector<double> mean, std;                      // by channel, of values in 0..1
   std::vector<std::vector<std::string>> duplicates;   // samples with the same bytes

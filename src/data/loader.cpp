@@ -16,7 +16,6 @@
 #include "core/human.h"
 #include "core/log.h"
 #include "data/loader_threads.h"
-#include "data/memory_dataset.h"
 #include "data/split_pipeline.h"
 #include "data/stream_cursor.h"
 #include "data/transfer_station.h"
@@ -139,7 +138,7 @@ struct Loader::Impl {
              "loader: there is neither a training nor a validation set");
     if (!config.full_memory) return config;
     for (SplitConfig* split : {&config.train, &config.val}) {
-      if (split->dataset) split->dataset = load_into_memory(std::move(split->dataset));
+      if (split->dataset) split->dataset = config.full_memory->get(split->dataset);
     }
     return config;
   }

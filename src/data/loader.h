@@ -13,6 +13,7 @@
 
 #include "data/image_decode.h"
 #include "data/sample_policy.h"
+#include "data/sets_in_memory.h"
 #include "data/stage_times.h"
 #include "renaissance/core/shape.h"
 #include "renaissance/data/dataset.h"
@@ -57,9 +58,9 @@ struct LoaderConfig {
   bool bind_threads = false;  // each to a core of its own
   int num_slots = 3;          // R of the TransferStation, >= 2
   int rank = 0, world_size = 1;
-  std::shared_ptr<BadSamples> bad_samples;  // null: the first sample that cannot be read fails
-  bool full_memory = false;                 // FULLY: the whole set is read into memory first
-  DecodeOptions decode;                     // of picture files; their channels come from the set
+  std::shared_ptr<BadSamples> bad_samples;    // null: the first sample that cannot be read fails
+  std::shared_ptr<SetsInMemory> full_memory;  // FULLY: whole sets are read into it first
+  DecodeOptions decode;                       // of picture files; their channels come from the set
 
   const SplitConfig& of(Split split) const { return split == Split::TRAIN ? train : val; }
 };

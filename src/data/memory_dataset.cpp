@@ -60,13 +60,14 @@ bool is_in_memory(const Dataset& dataset) {
   return dynamic_cast<const MemoryDataset*>(&dataset) != nullptr;
 }
 
-std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset) {
+std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset,
+                                                std::int64_t most_bytes) {
   if (is_in_memory(*dataset)) return dataset;
   if (dynamic_cast<const PictureMemory*>(dataset.get()) != nullptr) return dataset;
   std::vector<NamedTensor> tensors;
   std::vector<std::byte*> next;
   for (const Field& field : dataset->fields()) {
-    if (field.encoded) return std::make_shared<PictureMemory>(std::move(dataset));
+    if (field.encoded) return std::make_shared<PictureMemory>(std::move(dataset), most_bytes);
     Tensor tensor(field.type.shape.prepend(dataset->num_samples()), field.type.dtype);
     next.push_back(static_cast<std::byte*>(tensor.raw()));
     tensors.push_back({field.name, std::move(tensor)});

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,7 +42,10 @@ bool is_in_memory(const Dataset& dataset);
 /// is there already.
 /// @throws DataError  of the first sample that cannot be read; a picture file fails when it is
 /// used.
-std::shared_ptr<const Dataset> load_into_memory(std::shared_ptr<const Dataset> dataset);
+/// @throws OutOfMemory  the files take more than `most_bytes`.
+std::shared_ptr<const Dataset> load_into_memory(
+    std::shared_ptr<const Dataset> dataset,
+    std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 
 /// One line a fault, for labels [n] INT32 outside 0 .. num_classes - 1, at most `limit` and a
 /// closing line.

@@ -9,7 +9,8 @@
 
 namespace tr::data {
 
-PictureMemory::PictureMemory(std::shared_ptr<const Dataset> set) : set_(std::move(set)) {
+PictureMemory::PictureMemory(std::shared_ptr<const Dataset> set, std::int64_t most_bytes)
+    : set_(std::move(set)) {
   std::vector<std::vector<std::byte>> others;
   std::vector<std::byte*> out;
   for (const Field& field : set_->fields()) {
@@ -18,20 +19,23 @@ PictureMemory::PictureMemory(std::shared_ptr<const Dataset> set) : set_(std::mov
   }
   EncodedPicture picture;
   const std::int64_t n = set_->num_samples();
-  ends_.reserve(std::size_t(n));
-  try {
-    for (std::int64_t id = 0; id < n; ++id) {
-      try {
-        set_->read_encoded(id, picture, out);
-        bytes_.insert(bytes_.end(), picture.bytes.begin(), picture.bytes.end());
-      } catch (const DataError& error) {
-        faults_[id] = error.what();
-      }
-      ends_.push_back(bytes_.size());
-    }
-  } catch (const std::bad_alloc&) {
+  files_.resize(std::size_t(n));
+  std::int64_t bytes = 0;
+  const auto fail = [&](std::int64_t id) {
     throw_as<OutOfMemory>("dataset {}: memory for {} bytes of pictures ends at sample {} of {}",
-                          set_->name(), bytes_.size(), ends_.size(), n);
+                          set_->name(), bytes, id, n);
+  };
+  for (std::int64_t id = 0; id < n; ++id) {
+    try {
+      set_->read_encoded(id, picture, out);
+      bytes += std::int64_t(picture.bytes.size());
+      if (bytes > most_bytes) fail(id);
+      files_[std::size_t(id)] = std::vector<std::byte>(picture.bytes.begin(), picture.bytes.end());
+    } catch (const DataError& error) {
+      faults_[id] = error.what();
+    } catch (const std::bad_alloc&) {
+      fail(id);
+    }
   }
 }
 
@@ -40,9 +44,8 @@ void PictureMemory::read_encoded(std::int64_t id, EncodedPicture& picture,
   const auto fault = faults_.find(id);
   if (fault != faults_.end()) throw_as<DataError>("{}", fault->second);
   set_->read(id, out);
-  const std::uint64_t begin = id == 0 ? 0 : ends_[std::size_t(id) - 1];
-  const std::byte* first = bytes_.data() + begin;
-  picture.bytes.assign(first, first + (ends_[std::size_t(id)] - begin));
+  const std::vector<std::byte>& file = files_[std::size_t(id)];
+  picture.bytes.assign(file.begin(), file.end());
 }
 
 }  // namespace tr::data

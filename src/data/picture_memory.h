@@ -15,8 +15,9 @@ namespace tr::data {
 /// it is asked for, as it does from the disk.
 class PictureMemory final : public Dataset {
  public:
-  /// Reads every file of `set`, whose image is encoded. @throws OutOfMemory
-  explicit PictureMemory(std::shared_ptr<const Dataset> set);
+  /// Reads every file of `set`, whose image is encoded.
+  /// @throws OutOfMemory  they take more than `most_bytes`.
+  PictureMemory(std::shared_ptr<const Dataset> set, std::int64_t most_bytes);
 
   std::int64_t num_samples() const override { return set_->num_samples(); }
   std::vector<Field> fields() const override { return set_->fields(); }
@@ -31,12 +32,9 @@ class PictureMemory final : public Dataset {
   std::string sample_name(std::int64_t id) const override { return set_->sample_name(id); }
   std::vector<std::string> class_names() const override { return set_->class_names(); }
 
-  std::int64_t num_bytes() const { return std::int64_t(bytes_.size()); }
-
  private:
   std::shared_ptr<const Dataset> set_;
-  std::vector<std::byte> bytes_;
-  std::vector<std::uint64_t> ends_;
+  std::vector<std::vector<std::byte>> files_;
   std::map<std::int64_t, std::string> faults_;  // of samples that could not be read
 };
 

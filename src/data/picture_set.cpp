@@ -2,6 +2,8 @@
 #include "data/picture_set.h"
 
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "core/check.h"
@@ -34,6 +36,16 @@ void PictureSet::read_encoded(std::int64_t id, EncodedPicture& picture,
                               std::span<std::byte* const> out) const {
   read(id, out);
   reader_->read(list_.path_of(id), picture.bytes, picture.stop);
+}
+
+std::int64_t PictureSet::num_file_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::int64_t id = 0; id < list_.size(); ++id) {
+    std::error_code error;  // reading it tells what is wrong
+    const std::uintmax_t size = std::filesystem::file_size(list_.path_of(id), error);
+    if (!error) bytes += std::int64_t(size);
+  }
+  return bytes;
 }
 
 std::string PictureSet::sample_name(std::int64_t id) const { return printable(list_.path_of(id)); }

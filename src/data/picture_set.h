@@ -38,6 +38,8 @@ class PictureSet final : public Dataset {
   std::string sample_name(std::int64_t id) const override;
   std::vector<std::string> class_names() const override { return classes_.names; }
 
+  /// Of all files, as the file system says it; those that are not there count nothing.
+  std::int64_t num_file_bytes() const;
   const PictureList& list() const { return list_; }
 
  private:

@@ -65,6 +65,18 @@ struct Part {
   std::vector<std::byte*> pointers;
 };
 
+/// The format, and what makes a picture slower to decode than others of it.
+std::string kind_of(const ImageInfo& info, const DecodedImage& image) {
+  const bool jpeg = info.format == "JPEG";
+  const char* slow = "";
+  if (info.progressive) {
+    slow = jpeg ? ", several scans" : ", interlaced";
+  } else if (jpeg && !image.own_huffman) {
+    slow = ", codes read by libjpeg";
+  }
+  return std::string(info.format) + slow;
+}
+
 class Inspection {
  public:
   explicit Inspection(const Dataset& set) : set_(set), fields_(set.fields()) {
@@ -140,15 +152,14 @@ class Inspection {
 
   void look_at_picture(std::int64_t id, Part& part) const {
     const std::string who = set_.sample_name(id);
-    const ImageInfo& info = part.decoder->open({part.picture.bytes, who});
-    const std::string format(info.format);
+    const ImageInfo info = part.decoder->open({part.picture.bytes, who});
     const DecodedImage image = part.decoder->decode();
     const Pixels& p = image.pixels;
     for (int y = 0; y < p.height; ++y) {
       part.pixels.add(p.data + std::size_t(y) * p.row_stride, p.width, p.channels);
     }
     ++part.sizes[{p.height, p.width}];
-    ++part.formats[format];
+    ++part.formats[kind_of(info, image)];
     if (image.warnings > 0) {
       part.warnings.push_back({id, fmt::format("{}: {}", who, image.first_warning)});
     }

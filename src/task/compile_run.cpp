@@ -362,7 +362,7 @@ data::LoaderConfig CompiledRun::loader_config(int rank) const {
   loader.bind_threads = settings.cpu_binding;
   loader.rank = rank;
   loader.world_size = batches.world_size;
-  loader.full_memory = settings.fully;
+  loader.full_memory = sets_in_memory;
   loader.decode = {.exif = settings.exif,
                    .decode_crop_only = settings.decode_crop_only,
                    .dct_scaling = settings.dct_scaling,
@@ -388,6 +388,8 @@ CompiledRun compile_run(const RunRequest& request) {
   run.config = request.config;
   run.tuning = request.tuning;
   validate(run.config);
+  if (run.config.preprocessor.values().fully)
+    run.sets_in_memory = std::make_shared<data::SetsInMemory>();
   TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
   run.device = resolve_device(run.config.global.values().device);
   check_ranks(run.config.global.values().cpu_ranks, run.device);

@@ -50,7 +50,8 @@ struct CompiledRun {
   std::optional<RawImages> raw_images;  // the graphs normalise images of training and validation
   int mixed_classes = 0;                // width of "soft_label"; 0: batches are not mixed
   bool keep_processed_val = false;      // CPVS: the processed validation set stays in memory
-  std::shared_ptr<data::BadSamples> bad_samples;  // of all loaders of this run
+  std::shared_ptr<data::BadSamples> bad_samples;       // of all loaders of this run
+  std::shared_ptr<data::SetsInMemory> sets_in_memory;  // likewise; null unless fully_mode
   double open_ms = 0;  // time to open the named set, which is no part of compiling
 
   VariantOptions variant_options() const { return {ema(), int(freezes.states.size())}; }

@@ -126,7 +126,8 @@ void Trainer::replay(const StepPlace& place, int rank_index, const ReplayBody& b
   data::LoaderConfig config = run_.loader_config(rank_index);
   (training ? config.val : config.train).dataset = nullptr;
   config.num_workers = 1;
-  config.full_memory = config.val.cache_processed = false;  // for a single step
+  config.full_memory = nullptr;  // for a single step
+  config.val.cache_processed = false;
   data::Loader loader(
       config, [&](std::int64_t i) { return i == 0 ? std::optional(place.phase) : std::nullopt; }, 0,
       place.step);

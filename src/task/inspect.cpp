@@ -90,7 +90,7 @@ Tensor Trainer::predict_set(const std::shared_ptr<const Dataset>& set, std::stri
   config.val.global_batch = config.val.batch_size;
   config.val.cache_processed = false;
   config.raw_images = false;
-  config.full_memory = false;
+  config.full_memory = nullptr;
   config.rank = 0;
   config.world_size = 1;
   config.bad_samples = nullptr;  // a prediction is of the sample itself or of none

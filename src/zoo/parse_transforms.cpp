@@ -1,153 +1,249 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zoo/parse_transforms.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <functional>
+#include <limits>
+#include <optional>
 
-#include "core/check.h"
 #include "core/nearest_name.h"
 #include "task/parse.h"
+#include "zoo/transform_forms.h"
 
 namespace tr::zoo {
 
 namespace {
 
-/// The numbers of one transform.
-class Numbers {
- public:
-  Numbers(std::string who, std::vector<float> values)
-      : who_(std::move(who)), values_(std::move(values)) {}
-  std::size_t size() const { return values_.size(); }
-  /// Number `i`, or what stands for it if it is left out.
-  float operator()(std::size_t i, float otherwise) const {
-    return i < values_.size() ? values_[i] : otherwise;
+/// What stands behind a comma, a parenthesis or a name: a word, or a list of them.
+struct Value {
+  std::size_t at = 0;
+  std::vector<std::string_view> words;
+  bool is_list = false;
+
+  /// For messages.
+  std::string text() const {
+    return is_list ? fmt::format("[{}]", fmt::join(words, ", ")) : std::string(words.front());
   }
-  int whole(std::size_t i, int otherwise) const {
-    const float value = (*this)(i, float(otherwise));
-    TR_CHECK(value == std::floor(value), "{}: number {} is {}, expected a whole number", who_,
-             i + 1, value);
-    return int(value);
+};
+
+std::optional<float> number_of(std::string_view word) {
+  if (const auto number = parse_number<float>(word)) return number;
+  const auto wide = parse_number<double>(word);  // 1e-60 is a number, 0 as a float
+  if (wide && std::abs(*wide) < 1) return float(*wide);
+  return std::nullopt;
+}
+
+std::optional<int> whole_number_of(std::string_view word) {
+  if (const auto whole = parse_number<int>(word)) return whole;
+  const auto number = parse_number<double>(word);  // 28.0
+  if (!number || *number != std::floor(*number) ||
+      std::abs(*number) > double(std::numeric_limits<int>::max()))
+    return std::nullopt;
+  return int(*number);
+}
+
+bool is_word(std::string_view word, std::string_view known) {
+  return std::equal(word.begin(), word.end(), known.begin(), known.end(), [](char a, char b) {
+    return std::toupper(static_cast<unsigned char>(a)) == b;
+  });
+}
+
+/// Reads the values of one transform into it.
+class ValueReader {
+ public:
+  ValueReader(const TransformForm& form, TextReader& in)
+      : form_(form), in_(in), transform_(form.initial), given_(form.parameters.size()) {}
+
+  Transform read(std::size_t at) {
+    if (in_.take('(') && !in_.take(')')) {
+      do {
+        read_argument();
+      } while (in_.take(','));
+      if (in_.ends()) in_.fail(in_.at(), "{}: its parenthesis is not closed", form_.name);
+      if (!in_.take(')'))
+        in_.fail(in_.at(), "{}: \"{}\" stands where a comma or a parenthesis was expected",
+                 form_.name, in_.rest());
+    }
+    for (std::size_t i = 0; i < form_.num_required; ++i) {
+      if (!given_[i])
+        in_.fail(at, "{}: {} is not given, expected {}", form_.name, form_.parameters[i].name,
+                 form_.signature());
+    }
+    return transform_;
   }
 
  private:
-  std::string who_;
-  std::vector<float> values_;
-};
-
-struct Entry {
-  std::string name;
-  std::size_t least, most;  // numbers
-  std::function<Transform(const Numbers&)> make;
-};
-
-template <typename T>
-Transform resized_crop(const Numbers& n) {
-  return T(n.whole(0, 224), n(1, 0.08f), n(2, 1.0f), n(3, 0.75f), n(4, 4.0f / 3));
-}
-
-/// Numbers in the order of the constructors' parameters.
-const std::vector<Entry>& entries() {
-  static const std::vector<Entry> kEntries = {
-      {"Pad", 1, 2, [](const Numbers& n) { return Pad(n.whole(0, 0), n.whole(1, 0)); }},
-      {"RandomCrop", 1, 1, [](const Numbers& n) { return RandomCrop(n.whole(0, 0)); }},
-      {"CenterCrop", 0, 1, [](const Numbers& n) { return CenterCrop(n.whole(0, 224)); }},
-      {"Resize", 0, 1, [](const Numbers& n) { return Resize(n.whole(0, 224)); }},
-      {"RandomResizedCrop", 0, 5, resized_crop<RandomResizedCrop>},
-      {"FastRandomResizedCrop", 0, 5, resized_crop<FastRandomResizedCrop>},
-      {"RandomHorizontalFlip", 0, 1,
-       [](const Numbers& n) { return RandomHorizontalFlip(n(0, 0.5f)); }},
-      {"RandomVerticalFlip", 0, 1, [](const Numbers& n) { return RandomVerticalFlip(n(0, 0.5f)); }},
-      {"ColorJitter", 0, 4,
-       [](const Numbers& n) { return ColorJitter(n(0, 0), n(1, 0), n(2, 0), n(3, 0)); }},
-      {"RandomGrayscale", 0, 1, [](const Numbers& n) { return RandomGrayscale(n(0, 0.1f)); }},
-      {"RandomAutocontrast", 0, 1, [](const Numbers& n) { return RandomAutocontrast(n(0, 0.5f)); }},
-      {"RandomRotation", 0, 2,
-       [](const Numbers& n) { return RandomRotation(n(0, 30.0f), n.whole(1, 0)); }},
-      {"RandomScale", 2, 2, [](const Numbers& n) { return RandomScale(n(0, 1), n(1, 1)); }},
-      {"RandomAffine", 1, 9,
-       [](const Numbers& n) {
-         return RandomAffine(n(0, 0), {n(1, 0), n(2, 0)}, {n(3, 1), n(4, 1)}, {n(5, 0), n(6, 0)},
-                             {n(7, 0), n(8, 0)});
-       }},
-      {"GaussianBlur", 0, 3,
-       [](const Numbers& n) { return GaussianBlur(n(0, 0.1f), n(1, 2.0f), n.whole(2, 0)); }},
-      {"GaussianNoise", 0, 2, [](const Numbers& n) { return GaussianNoise(n(0, 0), n(1, 25.5f)); }},
-      {"RandAugment", 0, 4,
-       [](const Numbers& n) {
-         return RandAugment(n.whole(0, 2), n.whole(1, 9), n.whole(2, 31), n.whole(3, 0));
-       }},
-      {"TrivialAugment", 0, 2,
-       [](const Numbers& n) { return TrivialAugment(n.whole(0, 31), n.whole(1, 0)); }},
-      {"RandomErasing", 0, 5,
-       [](const Numbers& n) {
-         return RandomErasing(n(0, 0.5f), {n(1, 0.02f), n(2, 0.33f)}, {n(3, 0.3f), n(4, 3.3f)});
-       }},
-      {"Mixup", 0, 2, [](const Numbers& n) { return Mixup(n(0, 1.0f), n(1, 1.0f)); }},
-      {"CutMix", 0, 2, [](const Numbers& n) { return CutMix(n(0, 1.0f), n(1, 1.0f)); }}};
-  return kEntries;
-}
-
-const Entry& entry_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries()) {
-    if (entry.name == name) return entry;
-    names.push_back(entry.name);
+  Value read_value() {
+    Value value{.at = in_.at()};
+    value.is_list = in_.take('[');
+    do {
+      value.words.push_back(in_.word());
+    } while (value.is_list && in_.take(','));
+    if (value.is_list && !in_.take(']'))
+      in_.fail(in_.at(), "{}: the list {} is not closed", form_.name, value.text());
+    return value;
   }
-  throw_as<InvalidArgument>("{}", unknown_name_message("transform", name, names));
-}
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\n");
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
-
-/// Parts between commas that stand outside parentheses.
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (const char c : text) {
-    depth += (c == '(') - (c == ')');
-    if (c == ',' && depth == 0) {
-      parts.emplace_back();
+  void read_argument() {
+    const Value value = read_value();
+    if (!value.is_list && in_.take('=')) {
+      named_ = true;
+      set(parameter_of(value), read_value());
+    } else if (value.is_list || number_of(value.words.front())) {
+      set_next(value);
     } else {
-      parts.back() += c;
+      set(parameter_with_word(value), value);
     }
   }
-  TR_CHECK(depth == 0, "transforms: \"{}\" has parentheses without their partners", text);
-  return parts;
-}
 
-Transform parse_one(const std::string& part) {
-  const auto open = part.find('(');
-  const Entry& entry = entry_of(trimmed(part.substr(0, open)));
-  std::vector<float> values;
-  if (open != std::string::npos) {
-    TR_CHECK(part.back() == ')', "transforms: \"{}\" does not end with its parenthesis", part);
-    const std::string inside = trimmed(part.substr(open + 1, part.size() - open - 2));
-    if (!inside.empty()) {
-      for (const std::string& word : split(inside)) {
-        const auto value = parse_number<double>(trimmed(word));
-        TR_CHECK(value && std::abs(*value) <= 1e6, "{}: \"{}\" is no number within 1e6", entry.name,
-                 trimmed(word));
-        values.push_back(float(*value));
+  std::size_t parameter_of(const Value& name) const {
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < form_.parameters.size(); ++i) {
+      if (form_.parameters[i].name == name.words.front()) return i;
+      known.emplace_back(form_.parameters[i].name);
+    }
+    in_.fail(
+        name.at, "{}",
+        unknown_name_message(fmt::format("{}: parameter", form_.name), name.words.front(), known));
+  }
+
+  /// The parameter that has this word among its own.
+  std::size_t parameter_with_word(const Value& value) {
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < form_.parameters.size(); ++i) {
+      for (const std::string_view word : words_of(form_.parameters[i].target(transform_))) {
+        if (is_word(value.words.front(), word)) return i;
+        known.emplace_back(word);
       }
     }
+    if (known.empty())
+      in_.fail(value.at, "{}: \"{}\" is no number, expected {}", form_.name, value.text(),
+               form_.signature());
+    in_.fail(value.at, "{}: \"{}\" is no number and none of {}", form_.name, value.text(),
+             fmt::join(known, ", "));
   }
-  TR_CHECK(values.size() >= entry.least, "{}: {} numbers are given, expected at least {}",
-           entry.name, values.size(), entry.least);
-  TR_CHECK(values.size() <= entry.most, "{}: {} numbers are given, expected at most {}", entry.name,
-           values.size(), entry.most);
-  return entry.make(Numbers(entry.name, std::move(values)));
+
+  /// A number or list without a name.
+  void set_next(const Value& value) {
+    if (named_)
+      in_.fail(value.at, "{}: {} has no name, but stands behind a value that has one", form_.name,
+               value.text());
+    if (next_ == form_.parameters.size())
+      in_.fail(value.at, "{}: {} is a value too many, expected {}", form_.name, value.text(),
+               form_.signature());
+    const std::size_t index = next_;
+    Range* const* range = nullptr;
+    const Target target = form_.parameters[index].target(transform_);
+    if (!value.is_list) range = std::get_if<Range*>(&target);
+    if (range != nullptr) {  // one of its two ends
+      read_word(index, value, is_half_ ? (*range)->high : (*range)->low);
+      given_[index] = true;
+      next_ += is_half_ ? 1 : 0;
+      is_half_ = !is_half_;
+      return;
+    }
+    if (is_half_)
+      in_.fail(value.at, "{}: {} stands where the end of {} was expected", form_.name, value.text(),
+               form_.parameters[index].name);
+    ++next_;
+    set(index, value);
+  }
+
+  void set(std::size_t index, const Value& value) {
+    if (given_[index])
+      in_.fail(value.at, "{}: {} is given twice", form_.name, form_.parameters[index].name);
+    given_[index] = true;
+    std::visit(
+        [&](auto* out) {
+          if constexpr (std::is_same_v<decltype(out), Range*>) {
+            if (!value.is_list || value.words.size() != 2) refuse(index, value, "[low, high]");
+            read_word(index, {value.at, {value.words[0]}}, out->low);
+            read_word(index, {value.at, {value.words[1]}}, out->high);
+          } else {
+            if (value.is_list) refuse(index, value, "a value that is no list");
+            read_word(index, value, *out);
+          }
+        },
+        form_.parameters[index].target(transform_));
+  }
+
+  [[noreturn]] void refuse(std::size_t index, const Value& value, std::string_view expected) const {
+    in_.fail(value.at, "{}: {} is {}, expected {}", form_.name, form_.parameters[index].name,
+             value.text(), expected);
+  }
+
+  void read_word(std::size_t index, const Value& value, float& out) const {
+    const auto number = number_of(value.words.front());
+    if (!number) refuse(index, value, "a number");
+    out = *number;
+  }
+  void read_word(std::size_t index, const Value& value, int& out) const {
+    const auto number = whole_number_of(value.words.front());
+    if (!number) refuse(index, value, "a whole number");
+    out = *number;
+  }
+  void read_word(std::size_t index, const Value& value, bool& out) const {
+    const auto flag = parse_bool(value.words.front());
+    if (!flag) refuse(index, value, "true or false");
+    out = *flag;
+  }
+  template <typename E>
+  void read_word(std::size_t index, const Value& value, E& out) const {
+    const auto words = words_of(&out);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (!is_word(value.words.front(), words[i])) continue;
+      out = E(i);
+      return;
+    }
+    refuse(index, value, fmt::format("one of {}", fmt::join(words, ", ")));
+  }
+
+  const TransformForm& form_;
+  TextReader& in_;
+  Transform transform_;
+  std::vector<bool> given_;
+  std::size_t next_ = 0;  // parameter of the next value without a name
+  bool is_half_ = false;  // of whose range the first number was read
+  bool named_ = false;    // a value with a name was read
+};
+
+Transform parse_one(TextReader& in) {
+  const std::size_t at = in.at();
+  const std::string_view name = in.word();
+  std::vector<std::string> names;
+  for (const TransformForm& form : transform_forms()) {
+    names.emplace_back(form.name);
+    if (form.name != name) continue;
+    Transform transform = ValueReader(form, in).read(at);
+    try {
+      TransformChain{{transform}, {}}.validate();
+    } catch (const InvalidArgument& error) {
+      in.fail(at, "{}", error.what());
+    }
+    return transform;
+  }
+  in.fail(at, "{}", unknown_name_message("transform", name, names));
 }
 
 }  // namespace
 
-std::vector<Transform> parse_transforms(const std::string& text) {
+std::vector<Transform> parse_transforms(std::string_view text, const PlaceOf& place) {
   std::vector<Transform> transforms;
-  if (trimmed(text).empty()) return transforms;
-  for (const std::string& part : split(text)) transforms.push_back(parse_one(trimmed(part)));
+  TextReader in(text, place);
+  if (in.ends()) return transforms;
+  do {
+    transforms.push_back(parse_one(in));
+  } while (in.take(','));
+  if (!in.ends())
+    in.fail(in.at(), "transforms: \"{}\" stands where a comma or the end was expected", in.rest());
   return transforms;
+}
+
+std::vector<std::string> transform_signatures() {
+  std::vector<std::string> all;
+  for (const TransformForm& form : transform_forms()) all.push_back(form.signature());
+  return all;
 }
 
 }  // namespace tr::zoo

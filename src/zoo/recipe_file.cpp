@@ -47,14 +47,28 @@ std::string text_of(const toml::node& node, const std::string& key) {
   return list;
 }
 
+/// Places in a text of the file; of one with escapes or several lines only its beginning is known.
+PlaceOf places_in(const toml::source_region& region, std::string_view text) {
+  const auto count = [](std::string_view part) {  // of characters, as columns are counted
+    return std::count_if(part.begin(), part.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  };
+  const bool is_plain = region.begin.line == region.end.line &&
+                        region.end.column - region.begin.column == count(text) + 2;
+  return [=](std::size_t offset) {
+    toml::source_region place = region;
+    if (is_plain) place.begin.column += toml::source_index(1 + count(text.substr(0, offset)));
+    return place_of(place) + ": ";
+  };
+}
+
 std::vector<Transform> read_transforms(const toml::node& node, const std::string& key) {
   std::vector<Transform> steps;
   for (const toml::node& item : as<toml::array>(node, key, "a list of transforms")) {
     const std::string& text = as<std::string>(item, key, "texts like \"RandomCrop(28)\"");
-    for (Transform& step : at(item.source(), [&] { return parse_transforms(text); }))
+    for (Transform& step : parse_transforms(text, places_in(item.source(), text)))
       steps.push_back(std::move(step));
+    at(item.source(), [&] { TransformChain{steps, {}}.validate(); });
   }
-  at(node.source(), [&] { TransformChain{steps, {}}.validate(); });
   return steps;
 }
 

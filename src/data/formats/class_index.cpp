@@ -21,7 +21,18 @@ bool is_folder(const std::string& path) {
 
 bool is_there(const std::string& path) {
   std::error_code error;
-  return fs::exists(path, error);
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  return type != fs::file_type::not_found && type != fs::file_type::none;
+}
+
+bool is_split_folder(const std::string& path) {
+  if (is_folder(path)) return true;
+  if (!is_there(path)) return false;
+  std::error_code error;
+  const bool leads_nowhere = fs::is_symlink(fs::symlink_status(path, error)) &&
+                             fs::status(path, error).type() == fs::file_type::not_found;
+  throw_as<DataError>("{}: {}, expected a folder with the pictures of a split", printable(path),
+                      leads_nowhere ? "the link leads nowhere" : "it is no folder");
 }
 
 std::string child(const std::string& dir, const char* name) {
@@ -83,6 +94,25 @@ PictureList renumbered(const ImageTree& tree, const ClassIndex& index) {
     list.add(tree.pictures.paths[id], numbers[std::size_t(tree.pictures.labels[std::size_t(id)])]);
   }
   return list;
+}
+
+void note_left_out(PictureLists& lists, const std::string& dir) {
+  std::vector<std::string> others;
+  for (const std::string& name : folders_in(dir)) {
+    if (name != "train" && name != "val") others.push_back(printable(name));
+  }
+  if (others.empty()) return;
+  lists.notes.push_back(fmt::format("{}: of the folders in it only train and val are read, not {}",
+                                    printable(dir), fmt::join(others, ", ")));
+}
+
+void take_train_notes(PictureLists& lists, const ImageTree& tree) {
+  take_notes(lists, tree);
+  if (tree.classes.size() != 1) return;
+  lists.notes.push_back(fmt::format(
+      "{}: only one class was found ({}); if this is the folder above the set, give the set's "
+      "own: with one class every loss is 0",
+      printable(tree.pictures.root), printable(tree.classes.front())));
 }
 
 void take_notes(PictureLists& lists, const ImageTree& tree) {

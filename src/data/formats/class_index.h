@@ -18,7 +18,10 @@ constexpr std::uint64_t kMaxListBytes = std::uint64_t(1) << 32;
 
 /// False also for what cannot be looked at: that is told when it is read.
 bool is_folder(const std::string& path);
+/// True also for a link that leads nowhere: reading it tells.
 bool is_there(const std::string& path);
+/// False if nothing is there. @throws DataError  what is there is no folder.
+bool is_split_folder(const std::string& path);
 /// `dir`/`name`
 std::string child(const std::string& dir, const char* name);
 
@@ -49,7 +52,11 @@ PictureList renumbered(const ImageTree& tree, const ClassIndex& index);
 /// @throws InvalidArgument  both.
 void finish_split(PictureLists& lists, const SplitOptions& options, const std::string& val);
 
-/// Moves the tree's notes to the set's.
+/// Notes the folders that lie in `dir` beside train and val.
+void note_left_out(PictureLists& lists, const std::string& dir);
+
+/// Adds the tree's notes to the set's; of a training split also that it has one class only.
 void take_notes(PictureLists& lists, const ImageTree& tree);
+void take_train_notes(PictureLists& lists, const ImageTree& tree);
 
 }  // namespace tr::data

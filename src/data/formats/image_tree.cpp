@@ -57,6 +57,7 @@ struct Tally {
 struct Entry {
   std::string name;
   bool folder = false, file = false;  // neither: a pipe, a socket, a device
+  bool nowhere = false;               // a link without an end; counts as a file
 };
 
 /// What is in a folder, hidden things left out, sorted by the bytes of the names. Links are
@@ -71,6 +72,7 @@ std::vector<Entry> entries_of(const std::string& dir) {
     if (is_hidden(entry.name)) continue;
     entry.folder = at->is_directory(broken);
     entry.file = !entry.folder && (broken || at->is_regular_file(broken) || at->is_symlink(broken));
+    entry.nowhere = entry.file && fs::status(at->path(), broken).type() == fs::file_type::not_found;
     entries.push_back(std::move(entry));
   }
   if (error) {
@@ -92,6 +94,10 @@ class Scanner {
     for (const Entry& entry : entries) {
       if (entry.folder) scan_class(entry.name);
       if (entry.file && ends_in(entry.name, kRead)) outside_.add(printable(entry.name));
+      if (entry.nowhere && !ends_in(entry.name, kRead)) {  // its number would be a guess
+        throw_as<DataError>("{}: the link {} leads nowhere; it may be a class", printable(root_),
+                            printable(entry.name));
+      }
     }
     if (tree_.classes.empty()) {
       throw_as<DataError>(
@@ -162,6 +168,8 @@ class Scanner {
         special_.add(printable(inner));
       } else if (ends_in(entry.name, kNotRead)) {
         not_read_.add(printable(inner));
+      } else if (entry.nowhere) {
+        nowhere_.add(printable(inner));
       }
     }
   }
@@ -183,21 +191,16 @@ class Scanner {
     outside_.tell(notes, root_, "pictures outside of any class folder are left out");
     not_read_.tell(notes, root_, "pictures of kinds that are not read are left out");
     special_.tell(notes, root_, "pipes, sockets and devices are left out");
+    nowhere_.tell(notes, root_, "links that lead nowhere are left out");
     loops_.tell(notes, root_, "links that lead back to a folder above them are not followed");
     twins_.tell(notes, root_, "pairs of names differ only in case and are kept apart");
-    if (tree_.classes.size() == 1) {
-      notes.push_back(fmt::format(
-          "{}: only one class was found ({}); if this is the folder above the set, give the set's "
-          "own: with one class every loss is 0",
-          printable(root_), printable(tree_.classes.front())));
-    }
   }
 
   std::string root_;
   ImageTree tree_;
   std::vector<Identity> above_;
   std::map<Identity, int> ways_;
-  Tally empty_, outside_, not_read_, special_, loops_, twins_;
+  Tally empty_, outside_, not_read_, special_, nowhere_, loops_, twins_;
 };
 
 }  // namespace
@@ -212,9 +215,12 @@ PictureList scan_flat_folder(const std::string& root) {
   return list;
 }
 
-bool has_folders(const std::string& root) {
-  const std::vector<Entry> entries = entries_of(root);
-  return std::any_of(entries.begin(), entries.end(), [](const Entry& e) { return e.folder; });
+std::vector<std::string> folders_in(const std::string& root) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_of(root)) {
+    if (entry.folder) names.push_back(entry.name);
+  }
+  return names;
 }
 
 }  // namespace tr::data

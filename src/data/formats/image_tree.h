@@ -19,14 +19,16 @@ struct ImageTree {
 /// Scans `root`. Pictures are files whose name ends in .jpg, .jpeg, .jpe, .jfif or .png in any
 /// case (what they hold is told by their content when they are read), at any depth below the
 /// class's folder; in the order of torchvision's ImageFolder. No file is opened.
-/// @throws DataError  a folder cannot be read; there is no class folder, or no picture in any.
+/// @throws DataError  a folder cannot be read; there is no class folder, or no picture in any; a
+/// link in `root` leads nowhere.
 ImageTree scan_image_tree(const std::string& root);
 
 /// The pictures that lie in `root` itself, sorted by name; labels are all -1.
 /// @throws DataError  the folder cannot be read.
 PictureList scan_flat_folder(const std::string& root);
 
-/// True if `root` holds a folder that is not hidden.
-bool has_folders(const std::string& root);
+/// Names of the folders in `root` that are not hidden, sorted by their bytes.
+/// @throws DataError  the folder cannot be read.
+std::vector<std::string> folders_in(const std::string& root);
 
 }  // namespace tr::data

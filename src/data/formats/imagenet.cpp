@@ -66,6 +66,10 @@ PictureList flat_validation(const std::string& dir, const ClassIndex& index,
                             std::int64_t num_classes, bool has_synset_list,
                             std::vector<std::string>& notes) {
   const PictureList flat = scan_flat_folder(child(dir, "val"));
+  if (flat.size() == 0) {
+    throw_as<DataError>("{}: there are neither class folders nor pictures in it",
+                        printable(flat.root));
+  }
   const std::string who = truth_list_of(dir);
   const std::vector<TruthRow> rows = parse_truth(read_text(who, kMaxListBytes), who);
   const auto label = [&](const TruthRow& row) {
@@ -106,13 +110,13 @@ PictureList flat_validation(const std::string& dir, const ClassIndex& index,
 
 PictureLists list_imagenet(const std::string& dir, const SplitOptions& options) {
   const std::string inner = child(dir, "train"), val = child(dir, "val");
-  if (!is_folder(inner)) {
+  if (!is_split_folder(inner)) {
     throw_as<DataError>("{}: there is no folder train in it, with a folder for each synset",
                         printable(dir));
   }
   const ImageTree train = scan_image_tree(inner);
   PictureLists lists;
-  take_notes(lists, train);
+  take_train_notes(lists, train);
   lists.classes = train.classes;
   std::string synsets = inner;
   for (const char* name : kSynsetLists) {
@@ -123,13 +127,15 @@ PictureLists list_imagenet(const std::string& dir, const SplitOptions& options) 
   lists.num_classes = std::int64_t(lists.classes.size());
   const ClassIndex index(lists.classes, synsets);
   lists.train = renumbered(train, index);
-  if (is_folder(val) && has_folders(val)) {
+  const bool has_val = is_split_folder(val);
+  if (has_val && !folders_in(val).empty()) {
     const ImageTree tree = scan_image_tree(val);
     take_notes(lists, tree);
     lists.val = renumbered(tree, index);
-  } else if (is_folder(val)) {
+  } else if (has_val) {
     lists.val = flat_validation(dir, index, lists.num_classes, synsets != inner, lists.notes);
   }
+  if (!has_val) note_left_out(lists, dir);
   finish_split(lists, options, val);
   return lists;
 }

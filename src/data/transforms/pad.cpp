@@ -5,6 +5,7 @@
 #include "core/pixel/pad.h"
 #include "data/transforms/copy_row.h"
 #include "data/transforms/rules.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 namespace {
@@ -15,8 +16,7 @@ static_assert(int(PadMode::CONSTANT) == int(pixel::PadRule::CONSTANT) &&
               int(PadMode::SYMMETRIC) == int(pixel::PadRule::SYMMETRIC));
 
 std::string text_of(const Pad& t) {
-  constexpr const char* kModes[] = {"CONSTANT", "EDGE", "REFLECT", "SYMMETRIC"};
-  return fmt::format("Pad({}, fill={}, {})", t.padding, t.fill, kModes[int(t.mode)]);
+  return fmt::format("Pad({}, fill={}, {})", t.padding, t.fill, word_of(t.mode));
 }
 
 class PadStep final : public PixelStep {

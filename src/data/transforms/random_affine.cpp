@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "data/transforms/affine_warp.h"
 #include "data/transforms/rules.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 namespace {
@@ -11,7 +12,7 @@ std::string text_of(const RandomAffine& t) {
       "RandomAffine({}, translate=[{}, {}], scale=[{}, {}], shear_x=[{}, {}], shear_y=[{}, {}], "
       "fill={}, {})",
       t.degrees, t.translate.low, t.translate.high, t.scale.low, t.scale.high, t.shear_x.low,
-      t.shear_x.high, t.shear_y.low, t.shear_y.high, t.fill, name_of(t.interpolation));
+      t.shear_x.high, t.shear_y.low, t.shear_y.high, t.fill, word_of(t.interpolation));
 }
 
 void check_shear(const std::string& text, const char* what, Range shear) {

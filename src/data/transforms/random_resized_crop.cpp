@@ -4,6 +4,7 @@
 #include "core/pixel/resized_crop.h"
 #include "data/transforms/resampler.h"
 #include "data/transforms/rules.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 namespace {
@@ -75,7 +76,7 @@ void check_region(const std::string& text, const T& t) {
 TransformRule rule_of(const RandomResizedCrop& t) {
   const std::string text =
       text_of("RandomResizedCrop", t) +
-      fmt::format(", {}, antialias={})", name_of(t.interpolation), t.antialias);
+      fmt::format(", {}, antialias={})", word_of(t.interpolation), t.antialias);
   return {.text = text,
           .check =
               [=] {

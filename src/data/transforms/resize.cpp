@@ -4,14 +4,14 @@
 #include "core/check.h"
 #include "data/transforms/resampler.h"
 #include "data/transforms/rules.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 namespace {
 
 std::string text_of(const Resize& t) {
-  constexpr const char* kModes[] = {"SHORT_SIDE", "SQUARE", "STRETCH"};
-  return fmt::format("Resize({}, {}, {}, antialias={})", t.size, kModes[int(t.mode)],
-                     name_of(t.interpolation), t.antialias);
+  return fmt::format("Resize({}, {}, {}, antialias={})", t.size, word_of(t.mode),
+                     word_of(t.interpolation), t.antialias);
 }
 
 class ResizeStep final : public PixelStep {

@@ -56,9 +56,4 @@ void check_between(const std::string& who, const char* what, float value, float 
            low, high);
 }
 
-std::string name_of(Interpolation interpolation) {
-  constexpr const char* kNames[] = {"NEAREST", "BILINEAR", "BICUBIC"};
-  return kNames[int(interpolation)];
-}
-
 }  // namespace tr::data

@@ -58,7 +58,4 @@ void check_ratio(const std::string& who, Range ratio);
 void check_scaling(const std::string& who, Interpolation interpolation);
 void check_between(const std::string& who, const char* what, float value, float low, float high);
 
-/// "BILINEAR"
-std::string name_of(Interpolation interpolation);
-
 }  // namespace tr::data

@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "core/cpu_info.h"
 #include "core/env.h"
+#include "core/host_memory.h"
 #include "core/input_file.h"
 #include "core/project_root.h"
 #include "support/throws.h"
@@ -174,6 +175,11 @@ TEST_F(ProjectRootTest, TheVariableWins) {
 TEST_F(ProjectRootTest, ElseAFolderThatExists) {
   const EnvGuard unset("TR_PROJECT_ROOT", nullptr);
   EXPECT_TRUE(fs::is_directory(TR_PROJECT_ROOT));
+}
+
+TEST(HostMemory, LessIsFreeThanThereIs) {
+  EXPECT_GT(free_host_memory_bytes(), std::int64_t(1) << 20);
+  EXPECT_LE(free_host_memory_bytes(), host_memory_bytes());
 }
 
 }  // namespace

@@ -343,8 +343,10 @@ TEST(LoaderTest, AStepAllocatesNothing) {
 TEST(LoaderTest, FullMemoryReadsEverySampleOnce) {
   const auto dataset = std::make_shared<OddDataset>(50, -10, 0);
   LoaderConfig config = odd_config(dataset, 2);
-  config.full_memory = true;
+  config.full_memory = std::make_shared<SetsInMemory>();
   Loader loader(config, endless);
+  EXPECT_EQ(dataset->reads, 50);
+  const Loader other(config, endless);  // of another rank: the same copy
   EXPECT_EQ(dataset->reads, 50);
   for (int i = 0; i < 20; ++i) {
     const Batch* batch = loader.next();

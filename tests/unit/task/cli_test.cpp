@@ -548,13 +548,39 @@ TEST_F(Cli, PreviewNamesThePictureThatCannotGoThroughTheChain) {
       << refused.err;
 }
 
+TEST_F(Cli, PreviewShowsWhatARecipeSees) {
+  make_picture_set(folder_.path("set"));
+  std::filesystem::remove_all(folder_.path("set/val"));
+  std::ofstream(folder_.path("net.toml"))
+      << "seed = 7\ndataset.val_fraction = 0.4\ndataset.path = '" << folder_.path("set") << "'"
+      << kPictureRecipe;
+  const std::string with = "preview " + folder_.path("net.toml") + " --json - --samples 2 --out " +
+                           folder_.path("sheet.png");
+  const auto chain_of = [&](const std::string& more) {
+    const Outcome made = run(with + more);
+    EXPECT_EQ(made.code, 0) << made.err;
+    return nlohmann::json::parse(made.out);
+  };
+  const auto train = chain_of(""), val = chain_of(" --split val --seed 9");
+  EXPECT_EQ(train["seed"], 7);
+  EXPECT_EQ(train["rows"].size(), 2u);
+  EXPECT_TRUE(contains(train["chain"], "RandomResizedCrop(12")) << train;
+  EXPECT_EQ(val["seed"], 9);
+  EXPECT_TRUE(
+      contains(val["chain"], "Resize(14, SHORT_SIDE, BILINEAR, antialias=true), CenterCro"));
+  const Outcome none = run(with + " --dataset csv");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(contains(none.err, "dataset csv: the path is empty")) << none.err;
+}
+
 TEST_F(Cli, PreviewRefusesWhatIsNoChain) {
   const std::pair<const char*, const char*> kWrong[] = {
       {"RandomCropp(3)", "RandomCrop"},
       {"RandomCrop(x)", "\"x\" is no number"},
-      {"RandomCrop", "0 numbers are given, expected at least 1"},
-      {"CenterCrop(1, 2)", "2 numbers are given, expected at most 1"},
-      {"CenterCrop(1", "parentheses"},
+      {"RandomCrop", "size is not given, expected RandomCrop(size)"},
+      {"CenterCrop(1, 2)", "2 is a value too many"},
+      {"CenterCrop(1", "its parenthesis is not closed"},
+      {"Resize(9, BICUBC)", "none of SHORT_SIDE"},
       {"RandomErasing, Pad(1)", "cannot stand behind it"},
       {"RandomRotation(400)", "degrees is 400"}};
   for (const auto& [chain, words] : kWrong) {

@@ -71,6 +71,27 @@ TEST(Pictures, FewerClassesThanOutputsTrainAndAMissingValidationIsAnnounced) {
   EXPECT_EQ(log.count("validation is off: the data have no validation split"), 1) << log.text();
 }
 
+// Each rank would else hold a copy of its own: the files are gone once the first one has read them.
+TEST(Pictures, FullyModeReadsASetOnceForAllRanks) {
+  const auto sha_of = [](bool fully, int ranks) {
+    const TempFolder folder;
+    make_tree(folder);
+    const LogCapture log;
+    Session session = session_of(folder);
+    session.global.cpu_ranks(ranks);
+    session.preprocessor.fully_mode(fully);
+    DeepLearningTask task = task_of(session, 3);
+    task.compile(CompileInfo::NONE);
+    const std::string sha = task.run().weights_sha256;
+    for (const char* set :
+         {"data: 30 samples of folder lie in", "data: 10 samples of folder lie in"})
+      EXPECT_EQ(log.count(set), fully ? 1 : 0) << log.text();
+    return sha;
+  };
+  EXPECT_EQ(sha_of(true, 1), sha_of(false, 1));
+  EXPECT_EQ(sha_of(true, 2), sha_of(false, 2));
+}
+
 TEST(Pictures, ALabelWithoutOutputIsAnErrorThatNamesTheSample) {
   const LogCapture log;
   const TempFolder folder;

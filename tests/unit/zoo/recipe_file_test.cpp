@@ -182,7 +182,18 @@ constexpr Refused kRefused[] = {
     {"loss = \"mse\"\nlabel_smoothing = 0.1", "r.toml:2:19: label_smoothing=0.1: the loss is mse"},
     {"train_transforms = \"Pad(2)\"", "train_transforms is a text, expected a list of transforms"},
     {"train_transforms = [\n\"Pad(2)\",\n \"RandomCorp(28)\"]",
-     "r.toml:3:2: transform: unknown name \"RandomCorp\"; did you mean \"RandomCrop\"?"},
+     "r.toml:3:3: transform: unknown name \"RandomCorp\"; did you mean \"RandomCrop\"?"},
+    {"train_transforms = [\"Pad(2), Resize(9, BICUBC)\"]",
+     "r.toml:1:39: Resize: \"BICUBC\" is no number and none of"},
+    {"val_transforms = ['Resize(9, mod=SQUARE)']",
+     "r.toml:1:30: Resize: parameter: unknown name \"mod\"; did you mean \"mode\"?"},
+    {"val_transforms = [\n  \"Pad(2)\",\n  \"Resize(9, NEAREST)\",\n]",
+     "r.toml:3:4: Resize(9, SHORT_SIDE, NEAREST, antialias=true): interpolation is NEAREST"},
+    {"val_transforms = [\"\u00e9\"]", "r.toml:1:20: transform: unknown name"},
+    {"val_transforms = [\"\\u00e9\"]", "r.toml:1:19: transform: unknown name"},
+    {"val_transforms = [\"\"\"\nPad(x)\"\"\"]", "r.toml:1:19: Pad: \"x\" is no number"},
+    {"train_transforms = [\"Pad(2)\", \"Mixup\", \"Pad(3)\"]",
+     "r.toml:1:41: Mixup(1) acts on whole batches: Pad(3, fill=0, CONSTANT), which"},
     {"normalization = {mean = [0.5]}", "r.toml:1:17: normalization has no std"},
     {"normalization = {mean = [0.5], std = [0]}", "r.toml:1:17: normalization: a standard"},
     {"model = 3", "r.toml:1:9: model is an integer, expected a table"},
@@ -230,6 +241,29 @@ TEST(RecipeFile, RefusesWithThePlaceAndTheNearestName) {
     EXPECT_TRUE(test::throws<InvalidArgument>([&] { parse_recipe(refused.text, "r.toml"); },
                                               refused.words));
   }
+}
+
+// A run's records hold its transforms as texts: a recipe of these is that run's chain.
+TEST(RecipeFile, TransformsComeBackFromTheirTexts) {
+  PreprocessorSetting own;
+  own.train_transforms(Pad(4, 9, PadMode::REFLECT),
+                       Resize(40, ResizeMode::SQUARE, Interpolation::BICUBIC, false),
+                       RandomAffine(10, {0.1f, 0.2f}, {0.9f, 1.1f})
+                           .with_fill(7)
+                           .with_interpolation(Interpolation::NEAREST),
+                       RandomResizedCrop(32, {0.25f, 1}, {0.5f, 2}, Interpolation::BICUBIC, false),
+                       RandAugment(3, 7, 31, 128), GaussianBlur(0.1f, 1.5f, 5),
+                       RandomErasing(0.25f, {0.02f, 0.2f}, {0.5f, 2}), CutMix(0.5f, 0.75f));
+  std::string texts;
+  for (const Transform& step : own.values().train_transforms) texts += "'" + to_string(step) + "',";
+  const RecipeFile file = parse_recipe("train_transforms = [" + texts + "]", "texts.toml");
+  const auto& steps = file.config.preprocessor.values().train_transforms;
+  ASSERT_EQ(steps.size(), own.values().train_transforms.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    EXPECT_EQ(to_string(steps[i]), to_string(own.values().train_transforms[i]));
+  EXPECT_EQ(std::get<Pad>(steps[0]).mode, PadMode::REFLECT);
+  EXPECT_EQ(std::get<Resize>(steps[1]).interpolation, Interpolation::BICUBIC);
+  EXPECT_FALSE(std::get<Resize>(steps[1]).antialias);
 }
 
 TEST(RecipeFile, TooFewInputsAreRefusedWhereShapesAre) {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "renaissance/data/transforms.h"
+
+namespace tr::data {
+
+/// The words of a parameter that is no number, in the order of its values: what to_string() shows
+/// and recipes name.
+template <typename E>
+struct Words;
+
+template <>
+struct Words<PadMode> {
+  static constexpr std::string_view kAll[] = {"CONSTANT", "EDGE", "REFLECT", "SYMMETRIC"};
+};
+template <>
+struct Words<Interpolation> {
+  static constexpr std::string_view kAll[] = {"NEAREST", "BILINEAR", "BICUBIC"};
+};
+template <>
+struct Words<ResizeMode> {
+  static constexpr std::string_view kAll[] = {"SHORT_SIDE", "SQUARE", "STRETCH"};
+};
+
+/// "BILINEAR"
+template <typename E>
+constexpr std::string_view word_of(E value) {
+  return Words<E>::kAll[int(value)];
+}
+
+}  // namespace tr::data
