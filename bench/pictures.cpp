@@ -37,7 +37,7 @@ struct Options {
   std::vector<int> workers;
   int batch = 64, slots = 4, readers = 0, turns = 9;
   double seconds = 1, timeout = 30;
-  bool bind = false;
+  bool bind = false, forget_rows = false;
 };
 
 struct PictureChain {
@@ -72,7 +72,7 @@ class PictureFeed {
       : batch_(std::min<std::int64_t>(options.batch, set->num_samples())),
         slots_(options.slots),
         loader_(config_of(chain, std::move(set), workers, options), endless) {
-    take(2 * slots_);  // buffers grow
+    take(2 * slots_);  // buffers grow, and most of the pictures are seen
     stats_ = {};
   }
 
@@ -117,6 +117,7 @@ class PictureFeed {
     config.num_readers = options.readers;
     config.num_slots = options.slots;
     config.bind_threads = options.bind;
+    config.decode.remember_rows = !options.forget_rows;
     return config;
   }
 
@@ -267,6 +268,9 @@ int run(int argc, char** argv) {
   app.add_option("--turns", options.turns, "measurements of each side")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", options.seconds, "length of one")->check(CLI::Range(0.001, 60.0));
   app.add_option("--read-timeout", options.timeout, "of a file in seconds; 0: none");
+  app.add_flag(
+      "--first-epoch", options.forget_rows,
+      "rows' places in the files are not remembered, so that each epoch is like the first");
   app.add_flag("--bind", options.bind, "each thread to a core of its own");
   CLI11_PARSE(app, argc, argv);
   Report report(argc, argv);
