@@ -78,6 +78,15 @@ Fields declared_fields(const Config& config) {
   return fields_of_image(*image);
 }
 
+/// The same to predict alone. @throws InvalidArgument  nothing tells it.
+Fields fields_without_data(const Fields& declared, const RunRequest& request) {
+  if (!declared.empty()) return declared;
+  TR_CHECK(request.image,
+           "there are no data, and nothing tells the shape of an image: expected input in a "
+           "recipe's [model], train_resolution and val_resolution, or image_shape()");
+  return fields_of_image(*request.image);
+}
+
 /// The same from a set that is open: images as the chain leaves them, other fields as they are.
 Fields fields_of(const Dataset& set, const TransformChain& chain) {
   Fields fields;
@@ -210,6 +219,33 @@ std::int64_t peak_of(CompileRequest request, const CompiledRun& run, const Batch
     return compile(request, *oracle).memory.peak_bytes();
   } catch (const OutOfMemory&) {
     return std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+/// One model takes the images of both splits: a size that differs must suit it.
+void check_both_splits(const RunRequest& request, const CompiledRun& run, const ArchPlan& arch,
+                       const Fields& train) {
+  if (!run.data.train || !run.data.val) return;
+  const Fields val = fields_of(*run.data.val, run.val_chain);
+  const auto image = train.find("image"), other = val.find("image");
+  if (image == train.end() || other == val.end()) return;
+  if (image->second.shape == other->second.shape) return;
+  const auto refuse = [&](const std::string& reason) {
+    throw_as<InvalidArgument>(
+        "training's images come out of the transforms as {}, validation's as {}, and the model "
+        "does not take both: {}",
+        image->second.shape, other->second.shape, reason);
+  };
+  std::vector<Param> params;
+  try {
+    params = expand(request.model, val).params;
+  } catch (const InvalidArgument& error) {
+    refuse(error.what());
+  }
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    const TensorType &have = arch.params[p].spec.type, &need = params[p].spec.type;
+    if (have != need)
+      refuse(fmt::format("{} is {} for training, {} for validation", params[p].name, have, need));
   }
 }
 
@@ -401,13 +437,11 @@ CompiledRun compile_run(const RunRequest& request) {
     run.fields.predict =
         fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
   } else {
-    if (fields.empty() && request.image) fields = fields_of_image(*request.image);
-    TR_CHECK(!fields.empty(),
-             "there are no data, and nothing tells the shape of an image: expected val_resolution "
-             "and train_resolution, or image_shape()");
+    fields = fields_without_data(declared, request);
     run.fields.predict = fed(fields, run.config);
   }
   const ArchPlan arch = check_model(request, fields, *oracle);
+  check_both_splits(request, run, arch, fields);
   run.groups = groups_of(arch, run.config.train);
   LossSpec loss = loss_spec(run.config.train.loss);
   if (run.data.train) {

@@ -149,9 +149,17 @@ Tensor read_pnm(const std::string& path) {
   return image;
 }
 
+/// ".png" of "X.PNG".
+std::string lower_extension(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  return extension;
+}
+
 /// Images [n, H, W, C] of one file: IDX, PGM, PPM, or a safetensors file with a tensor "image".
 Tensor read_images(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
+  const std::string extension = lower_extension(path);
   if (extension == ".safetensors") {
     const SafetensorsFile file = load_safetensors(path);
     if (!file.contains("image")) throw_as<DataError>("{}: it has no tensor \"image\"", path);
@@ -180,9 +188,7 @@ nlohmann::json prediction(const float* scores, std::int64_t classes) {
 
 /// True for a file that is called a picture (JPEG, PNG), or is one whatever its name.
 bool is_picture(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
+  const std::string extension = lower_extension(path);
   for (const char* known : {".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) {
     if (extension == known) return true;
   }

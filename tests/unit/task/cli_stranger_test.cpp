@@ -32,6 +32,9 @@ TEST_F(Cli, ARecipeWithoutASizeOfImagesPredicts) {
   const Outcome images = run(predict + folder_.path("t10k-images-idx3-ubyte"));
   ASSERT_EQ(images.code, 0) << images.err;
   EXPECT_EQ(std::count(images.out.begin(), images.out.end(), '\n'), 450);
+  fs::copy_file(folder_.path("t10k-images-idx3-ubyte"), folder_.path("IMAGES.X"));
+  folder_.write("X.PGM", "P5 28 28 255\n" + std::string(784, 'x'));
+  EXPECT_EQ(run(predict + folder_.path("IMAGES.X") + " " + folder_.path("X.PGM")).code, 0);
   const std::string picture = TR_SOURCE_FOLDER "/tests/cases/img/gray.jpg";
   const Outcome unknown = run(predict + picture);
   EXPECT_EQ(unknown.code, 2);
@@ -105,13 +108,36 @@ TEST_F(Cli, PlanCountsWhatARecipeTrainsWith) {
     const std::int64_t taken = nlohmann::json::parse(train.out).at("peak_bytes");
     EXPECT_EQ(planned, taken);
   }
-  folder_.write("r.toml", "accumulate_steps = 2\namp = \"bf16\"\nfreeze = \"0.@1-1\"\n" +
-                              std::string(kBare) + "input = [28, 28, 1]\n");
+  std::string three = kBare;
+  three.replace(three.find("epochs = 1"), 10, "epochs = 3");
+  folder_.write("r.toml", "accumulate_steps = 2\namp = \"bf16\"\nfreeze = \"0.@1-1\"\n" + three +
+                              "input = [28, 28, 1]\n");
   const Outcome told = run("plan " + folder_.path("r.toml") + " --batch 500");
   EXPECT_EQ(told.code, 0);
   for (const char* key : {"accumulate_steps", "amp", "freeze"}) {
     EXPECT_TRUE(contains(told.err, "plan: " + std::string(key) + " of ")) << told.err;
   }
+}
+
+TEST_F(Cli, ABatchBeyondTheMachinesMemoryIsRefusedWithOneThatFits) {
+  write_mnist_files(folder_.path());
+  const Outcome large = run("train mnist-mlp-plain --device cpu --data " + folder_.path() +
+                            " --set global_batch_size=4000000000");
+  EXPECT_EQ(large.code, 1);
+  EXPECT_TRUE(contains(large.err, "this machine has ")) << large.err;
+  EXPECT_TRUE(contains(large.err, " would fit, this is 4000000000")) << large.err;
+}
+
+TEST_F(Cli, SizesThatDifferBetweenSplitsAreNamed) {
+  write_mnist_files(folder_.path());
+  folder_.write("r.toml", std::string("train_transforms = [\"RandomCrop(20)\"]\n") + kBare);
+  const Outcome outcome = run("train " + folder_.path("r.toml") + " --data " + folder_.path());
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(contains(outcome.err, "transforms as [20, 20, 1], validation's as [28, 28, 1]"))
+      << outcome.err;
+  folder_.write("r.toml", std::string("loss = \"mse\"\n") + kBare);
+  const Outcome field = run("train " + folder_.path("r.toml") + " --data " + folder_.path());
+  EXPECT_TRUE(contains(field.err, "expected one of image, label")) << field.err;
 }
 
 TEST_F(Cli, NumbersOutOfAllBoundsAreRefused) {

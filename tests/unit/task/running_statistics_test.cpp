@@ -31,8 +31,7 @@ DeepLearningTask make_task(const DatasetPair& data, int accumulate_steps, int ra
 // A rank whose part of the last batch is empty runs its graph on zeros: that is no sample.
 TEST(RunningStatistics, BatchesWithoutSamplesLeaveThemAlone) {
   const toy::Quiet quiet;
-  Tensor ones = Tensor::zeros({25, 2, 2, 1}, DType::FP32);
-  for (float& value : ones.values<float>()) value = 1;
+  const Tensor ones = Tensor::full({25, 2, 2, 1}, 1, DType::FP32);
   struct Case {
     int accumulate_steps, ranks, updates;  // of rank 0 in an epoch: 20 samples, then 5
   };
