@@ -37,7 +37,8 @@ void check_positive(std::string_view who, std::string_view name, double value) {
 
 /// A factor of a running mean.
 void check_fraction(std::string_view who, std::string_view name, double value) {
-  TR_CHECK(value >= 0 && value < 1, "{}: {} is {}, expected 0 <= {} < 1", who, name, value, name);
+  TR_CHECK(value >= 0 && float(value) < 1, "{}: {} is {}, expected 0 <= {} < 1, as fp32", who, name,
+           value, name);
 }
 
 bool is_preconditioned(Kind kind) { return kind == Kind::SHAMPOO || kind == Kind::SOAP; }

@@ -141,15 +141,31 @@ std::optional<double> momentum_at(const Scheduler& s, std::int64_t step,
   return one_cycle(s, p, s.max_momentum, s.base_momentum, s.max_momentum);
 }
 
-void check_factors(const Scheduler& s, std::int64_t steps_per_epoch, int total_epochs) {
-  if (s.kind != Kind::LAMBDA) return;
+namespace {
+
+/// All kinds but LAMBDA rise or fall without a turn between these two, or stay below base_lr.
+void check_ends(const Scheduler& s, std::int64_t steps_per_epoch, int total_epochs) {
+  const std::int64_t last = steps_per_epoch * total_epochs - 1;
+  const std::int64_t warmup = std::min(s.warmup_epochs, total_epochs) * steps_per_epoch;
+  for (const std::int64_t step : {std::min(warmup, last), last}) {
+    const double rate = lr_at(s, step, steps_per_epoch, total_epochs);
+    TR_CHECK(std::isfinite(float(rate)),
+             "scheduler: {} gives the learning rate {} in epoch {}, expected one that fp32 holds",
+             name_of(s.kind), rate, step / steps_per_epoch + 1);
+  }
+}
+
+}  // namespace
+
+void check_rates(const Scheduler& s, std::int64_t steps_per_epoch, int total_epochs) {
+  if (s.kind != Kind::LAMBDA) return check_ends(s, steps_per_epoch, total_epochs);
   const std::int64_t unit = s.by_batch ? steps_per_epoch : 1;
   const std::int64_t units = (total_epochs - std::min(s.warmup_epochs, total_epochs)) * unit;
   for (std::int64_t i = 0; i < units; ++i) {
     const double factor = s.factor(i);
-    TR_CHECK(factor >= 0 && std::isfinite(factor),
-             "scheduler: the function gives {} at {} {} after warm-up, expected a finite factor of "
-             "at least 0",
+    TR_CHECK(factor >= 0 && std::isfinite(float(s.base_lr * factor)),
+             "scheduler: the function gives {} at {} {} after warm-up, expected a factor of at "
+             "least 0 and a rate that fp32 holds",
              factor, s.by_batch ? "step" : "epoch", i);
   }
 }

@@ -41,9 +41,9 @@ double lr_at(const Scheduler& scheduler, std::int64_t step, std::int64_t steps_p
 std::optional<double> momentum_at(const Scheduler& scheduler, std::int64_t step,
                                   std::int64_t steps_per_epoch, int total_epochs);
 
-/// Asks a LAMBDA for every factor of the run. @throws InvalidArgument  one is negative or not
-/// finite.
-void check_factors(const Scheduler& scheduler, std::int64_t steps_per_epoch, int total_epochs);
+/// Refuses a run of rates that fp32 does not hold; a LAMBDA is asked for every factor of the run.
+/// @throws InvalidArgument  a rate is not finite, or a factor negative.
+void check_rates(const Scheduler& scheduler, std::int64_t steps_per_epoch, int total_epochs);
 
 /// What the user should know: the warm-up was cut to the run's length. Empty: nothing.
 std::string schedule_notice(const Scheduler& scheduler, int total_epochs);

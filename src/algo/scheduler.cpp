@@ -129,8 +129,9 @@ Kind scheduler_kind_from_name(std::string_view name) {
 }
 
 void Scheduler::validate() const {
-  TR_CHECK(base_lr > 0 && base_lr <= double(std::numeric_limits<float>::max()),
-           "scheduler: base_lr is {}, expected a positive number that fp32 holds", base_lr);
+  TR_CHECK(
+      base_lr > 0 && float(base_lr) > 0 && base_lr <= double(std::numeric_limits<float>::max()),
+      "scheduler: base_lr is {}, expected a positive number that fp32 holds", base_lr);
   TR_CHECK(warmup_epochs >= 0, "scheduler: warmup is {}, expected at least 0 epochs",
            warmup_epochs);
   check_at_most_base(*this, "warmup_start_lr", warmup_start_lr);

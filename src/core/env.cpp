@@ -54,6 +54,10 @@ constexpr std::array kVariables{
     EnvVariable{"XDG_CACHE_HOME", "The user's cache folder, see `TR_CACHE_DIR`.", "`$HOME/.cache`"},
     EnvVariable{"HOME", "The user's folder, see `TR_CACHE_DIR` and `VIRTUAL_ENV`.",
                 "nothing is kept between runs"},
+    EnvVariable{"TERM",
+                "Kind of the terminal: on `dumb` the line of progress is written every 10 seconds, "
+                "as into a file, not over and over.",
+                "as `dumb`"},
 };
 
 }  // namespace

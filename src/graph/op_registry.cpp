@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/nearest_name.h"
 #include "graph/op_def.h"
+#include "graph/unknown_op.h"
 
 namespace tr {
 
@@ -42,7 +43,7 @@ const OpDef* OpRegistry::find(std::string_view name) const {
 
 const OpDef& OpRegistry::get(std::string_view name) const {
   if (const OpDef* def = find(name)) return *def;
-  throw_as<InvalidArgument>("{}", unknown_name_message("op", name, names()));
+  throw_as<InvalidArgument>("{}", unknown_op_message(name));
 }
 
 std::vector<std::string> OpRegistry::names() const {

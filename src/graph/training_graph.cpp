@@ -208,8 +208,11 @@ class ModelGraph {
     const auto instead = sources_.loss.training_fields.find(name);
     if (training() && instead != sources_.loss.training_fields.end()) name = instead->second;
     if (!sources_.sample_fields.contains(name)) {
-      throw_as<InvalidArgument>("{}: it reads the field '{}', which the data set does not have",
-                                sources_.loss.name, name);
+      std::vector<std::string> known;
+      for (const auto& [field, type] : sources_.sample_fields) known.push_back(field);
+      throw_as<InvalidArgument>(
+          "{}: it reads the field '{}', which the data set does not have; expected one of {}",
+          sources_.loss.name, name, fmt::join(known, ", "));
     }
     return builder_.field(name);
   }

@@ -127,9 +127,14 @@ VariantTable::VariantTable(const BatchPlan& batches, const SplitSizes& sizes,
     config.split = 1;
     add_shares(Mode::EVAL, config);
   }
+  // Of a size that the run has: batch norm refuses a batch of one value a channel.
   for (const auto& [mode, kind] : idle) {
+    std::int64_t least = batches.local;
+    for (const VariantKey& key : keys_) {
+      if (key.mode == mode) least = std::min(least, key.batch);
+    }
     for (int state = 0; state < states_of(mode); ++state) {
-      if (smallest(mode, kind, state) < 0) add(mode, 1, kind, fields, state);
+      if (smallest(mode, kind, state) < 0) add(mode, least, kind, fields, state);
     }
   }
   predict_ = add(Mode::PREDICT, batches.local, MicroStep{}, fields);

@@ -181,7 +181,8 @@ void CheckpointFolder::mark_best(const std::string& path) const {
 }
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(const std::string& path) {
-  for (const Entry& entry : entries(path)) {
+  const std::vector<Entry> all = entries(path);
+  for (const Entry& entry : all) {
     try {
       return Found{entry.path, entry.step,
                    Checkpoint::from_file(load_safetensors(entry.path), entry.path)};
@@ -192,6 +193,12 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(const std::strin
           "to continue from the one before",
           error.what(), path);
     } catch (const DataError& error) {
+      if (&entry == &all.back()) {  // a run that starts afresh is not what was asked for
+        throw_as<DataError>(
+            "{}; {} has no other checkpoint that is sound ({} in all): move them away to start "
+            "afresh",
+            error.what(), path, all.size());
+      }
       log_warning("{}; trying the one before", error.what());
     }
   }

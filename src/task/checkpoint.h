@@ -52,7 +52,7 @@ class CheckpointFolder {
   };
   /// The newest sound checkpoint; damaged ones are logged and passed over. A folder that does not
   /// exist has none. @throws DataError  the folder, or a file that may be the newest sound one,
-  /// cannot be read (permissions, the disk).
+  /// cannot be read (permissions, the disk); or all are damaged.
   /// @throws Unsupported  the newest one has a newer format.
   static std::optional<Found> newest(const std::string& path);
 

@@ -18,6 +18,7 @@
 #include "renaissance/data/datasets.h"
 #include "task/compiled_run.h"
 #include "task/engine_tuning.h"
+#include "task/graph_options.h"
 #include "task/held_data.h"
 #include "task/memory_check.h"
 #include "task/mixing.h"
@@ -31,7 +32,6 @@ namespace {
 using Fields = std::map<std::string, TensorType>;
 
 constexpr int kDeviceSlots = 12;  // of the loader
-constexpr int kTableRows = 1024;  // of the step tables, at least: a step's micro-batches fit in
 
 DType image_dtype(const Config& config) {
   return config.global.values().low_dtype.value_or(DType::FP32);
@@ -65,13 +65,26 @@ std::optional<Shape> declared_image(const Config& config, const DatasetTraits& t
   return std::nullopt;
 }
 
+Fields fields_of_image(const Shape& image) {
+  return {{"image", {image, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
+}
+
 /// Types of one sample as far as the configuration alone tells them; empty if it does not.
 Fields declared_fields(const Config& config) {
   const std::string& name = config.preprocessor.values().dataset_name;
   if (name.empty()) return {};
   const std::optional<Shape> image = declared_image(config, dataset_traits(name));
   if (!image) return {};
-  return {{"image", {*image, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
+  return fields_of_image(*image);
+}
+
+/// The same to predict alone. @throws InvalidArgument  nothing tells it.
+Fields fields_without_data(const Fields& declared, const RunRequest& request) {
+  if (!declared.empty()) return declared;
+  TR_CHECK(request.image,
+           "there are no data, and nothing tells the shape of an image: expected input in a "
+           "recipe's [model], train_resolution and val_resolution, or image_shape()");
+  return fields_of_image(*request.image);
 }
 
 /// The same from a set that is open: images as the chain leaves them, other fields as they are.
@@ -99,40 +112,6 @@ Fields fed(Fields fields, const Config& config) {
   if (image != fields.end() && is_floating(image->second.dtype))
     image->second.dtype = image_dtype(config);
   return fields;
-}
-
-GraphOptions graph_options(const Config& config, const BatchPlan& batches,
-                           const FreezePlan& freezes, const ResolvedGroups& groups = {}) {
-  const TrainOptions& train = config.train;
-  GraphOptions options;
-  options.low_dtype = config.global.values().low_dtype;
-  for (const LayerPrecisionRule& rule : train.precision) {
-    options.precision.push_back({rule.layer, rule.dtype == LayerDType::LOW});
-  }
-  options.loss_scaling = options.low_dtype == DType::FP16;
-  options.initial_loss_scale = options.loss_scaling ? train.loss_scale : 1.0f;
-  options.loss_scale_growth_interval = train.loss_scale_growth;
-  options.grad_clip_norm = train.grad_clip_norm;
-  options.grad_clip_value = train.grad_clip_value;
-  options.ema_decay = train.ema_decay;
-  options.accumulate_steps = batches.accumulate_steps;
-  options.world_size = batches.world_size;
-  options.table_capacity = std::max(kTableRows, batches.accumulate_steps);
-  options.matrices_except = matrices_except(train.optimizer);
-  options.top_k = train.top_k;
-  options.confusion = train.confusion_matrix;
-  options.rates = groups.rates;
-  options.num_decay_columns = int(groups.decays.size());
-  options.num_objectives = int(train.objectives.size());
-  for (const Objective& objective : train.objectives)
-    options.groups.push_back({.match = objective.trains});
-  if (freezes.changes() || options.num_objectives > 0) {
-    options.frozen_states = freezes.states;
-  } else {
-    for (const std::string& prefix : freezes.states.front())
-      options.groups.push_back({.match = prefix, .frozen = true});
-  }
-  return options;
 }
 
 /// The first objective's loss is what validation reports; top-1 of it means nothing while others
@@ -180,6 +159,17 @@ void check_frozen_names(const ArchPlan& arch, const std::vector<Freeze>& rules) 
   }
 }
 
+void check_not_matrices(const ArchPlan& arch, const Optimizer& optimizer) {
+  if (!moves_matrices(optimizer.kind)) return;
+  for (const std::string& prefix : optimizer.not_matrices) {
+    const bool any = std::any_of(arch.params.begin(), arch.params.end(), [&](const Param& param) {
+      return param.name.starts_with(prefix);
+    });
+    TR_CHECK(any, "not_matrices: no parameter's name starts with \"{}\"; the first is \"{}\"",
+             prefix, arch.params.empty() ? "" : arch.params.front().name);
+  }
+}
+
 ResolvedGroups groups_of(const ArchPlan& arch, const TrainOptions& train) {
   return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer.weight_decay);
 }
@@ -190,6 +180,7 @@ ArchPlan check_model(const RunRequest& request, const Fields& fields, const Kern
   ArchPlan arch = expand(request.model, fields);
   check_kernels_exist(arch, oracle);
   check_frozen_names(arch, request.config.train.freeze);
+  check_not_matrices(arch, request.config.train.optimizer);
   check_objectives(arch, request.config.train.objectives);
   plan_precision(arch, graph_options(request.config, BatchPlan{}, FreezePlan{}));
   groups_of(arch, request.config.train);
@@ -228,6 +219,33 @@ std::int64_t peak_of(CompileRequest request, const CompiledRun& run, const Batch
     return compile(request, *oracle).memory.peak_bytes();
   } catch (const OutOfMemory&) {
     return std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+/// One model takes the images of both splits: a size that differs must suit it.
+void check_both_splits(const RunRequest& request, const CompiledRun& run, const ArchPlan& arch,
+                       const Fields& train) {
+  if (!run.data.train || !run.data.val) return;
+  const Fields val = fields_of(*run.data.val, run.val_chain);
+  const auto image = train.find("image"), other = val.find("image");
+  if (image == train.end() || other == val.end()) return;
+  if (image->second.shape == other->second.shape) return;
+  const auto refuse = [&](const std::string& reason) {
+    throw_as<InvalidArgument>(
+        "training's images come out of the transforms as {}, validation's as {}, and the model "
+        "does not take both: {}",
+        image->second.shape, other->second.shape, reason);
+  };
+  std::vector<Param> params;
+  try {
+    params = expand(request.model, val).params;
+  } catch (const InvalidArgument& error) {
+    refuse(error.what());
+  }
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    const TensorType &have = arch.params[p].spec.type, &need = params[p].spec.type;
+    if (have != need)
+      refuse(fmt::format("{} is {} for training, {} for validation", params[p].name, have, need));
   }
 }
 
@@ -422,9 +440,11 @@ CompiledRun compile_run(const RunRequest& request) {
     run.fields.predict =
         fed(run.data.val ? fields_of(*run.data.val, run.val_chain) : fields, run.config);
   } else {
+    fields = fields_without_data(declared, request);
     run.fields.predict = fed(fields, run.config);
   }
   const ArchPlan arch = check_model(request, fields, *oracle);
+  check_both_splits(request, run, arch, fields);
   run.groups = groups_of(arch, run.config.train);
   LossSpec loss = loss_spec(run.config.train.loss);
   if (run.data.train) {
@@ -465,10 +485,12 @@ CompiledRun compile_run(const RunRequest& request) {
   };
   run.train_steps = steps_of(run.sizes.train, run.batches.global, run.sizes.drop_last);
   run.val_steps = steps_of(run.sizes.val, run.batches.local * run.batches.world_size, false);
-  check_factors(run.config.train.scheduler, run.train_steps, run.config.train.total_epochs);
-  for (const Objective& objective : run.config.train.objectives) {
-    if (objective.scheduler)
-      check_factors(*objective.scheduler, run.train_steps, run.config.train.total_epochs);
+  if (run.data.train) {
+    check_rates(run.config.train.scheduler, run.train_steps, run.config.train.total_epochs);
+    for (const Objective& objective : run.config.train.objectives) {
+      if (objective.scheduler)
+        check_rates(*objective.scheduler, run.train_steps, run.config.train.total_epochs);
+    }
   }
   run.keep_processed_val = decide_keep_processed(run);
   run.data_on_device = decide_data_on_device(run, budget);

@@ -23,8 +23,9 @@ struct RunRequest {
   BluePrint model = BluePrint(nullptr);
   DatasetPair data;  // empty: the named set of the configuration
   bool has_data = false;
-  bool train = true;   // false: only to evaluate and predict
-  TuningTable tuning;  // measured choices of the run that is continued
+  std::optional<Shape> image;  // [H, W, C] without data, where the configuration does not tell it
+  bool train = true;           // false: only to evaluate and predict
+  TuningTable tuning;          // measured choices of the run that is continued
 };
 
 /// Everything that compile() decides; constant afterwards, shared by all ranks.

@@ -206,6 +206,9 @@ void validate(const Config& config) {
   validate_objectives(config);
   for (const ParamGroup& group : train.groups) group.validate();
   for (const Freeze& rule : train.freeze) validate(rule);
+  constexpr int kMostEpochs = 1'000'000;  // the plan of a run lists them
+  TR_CHECK(train.total_epochs <= kMostEpochs, "total_epochs is {}, expected 1 to {}",
+           train.total_epochs, kMostEpochs);
   TR_CHECK(global.global_batch_size > 0 || global.local_batch_size > 0,
            "no batch size is set, expected global_batch_size or local_batch_size of at least 1");
   TR_CHECK(global.device.kind != DeviceSetting::Kind::CUDA || global.cpu_ranks == 1,

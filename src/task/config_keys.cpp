@@ -54,7 +54,10 @@ std::vector<int> integers(Text value) {
 std::vector<std::string> words(Text value) {
   std::vector<std::string> result;
   if (!value.empty()) {
-    for (const Text part : split(value, ',')) result.emplace_back(trimmed(part));
+    for (const Text part : split(value, ',')) {
+      result.emplace_back(trimmed(part));
+      TR_CHECK(!result.back().empty(), "\"{}\" names nothing before or behind a comma", value);
+    }
   }
   return result;
 }

@@ -22,6 +22,7 @@ struct DeepLearningTask::Impl {
   std::optional<BluePrint> model;
   std::optional<Session> session;
   std::optional<DatasetPair> data;
+  std::optional<Shape> image;
   TrainOptions options;
   Callbacks callbacks;
   std::vector<KeyValue> assignments;
@@ -244,6 +245,14 @@ DeepLearningTask& DeepLearningTask::dataset(const DatasetPair& data) {
   return *this;
 }
 
+DeepLearningTask& DeepLearningTask::image_shape(const Shape& shape) {
+  impl_->planning("image_shape");
+  TR_CHECK(shape.rank() == 3 && shape.num_elements() > 0, "image_shape is {}, expected [H, W, C]",
+           shape);
+  impl_->image = shape;
+  return *this;
+}
+
 DeepLearningTask& DeepLearningTask::set(const std::string& key, const std::string& value) {
   impl_->planning("set");
   Config probe{GlobalSetting{}, PreprocessorSetting{}, impl_->options};
@@ -278,6 +287,7 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
   RunRequest request{.config = impl_->snapshot(), .model = *impl_->model};
   if (impl_->data) request.data = *impl_->data, request.has_data = true;
   request.train = !impl_->data || impl_->data->train;
+  request.image = impl_->image;
   const TrainOptions& train = request.config.train;
   std::optional<CheckpointFolder::Found> found;
   if (train.resume) {
@@ -317,6 +327,11 @@ std::vector<double> DeepLearningTask::learning_rates(std::int64_t steps_per_epoc
   const TrainOptions train =
       impl_->trainer ? impl_->trainer->compiled().config.train : impl_->snapshot().train;
   train.scheduler.validate();
+  constexpr std::int64_t kMostRates = std::int64_t{1} << 26;
+  TR_CHECK(steps_per_epoch <= kMostRates / train.total_epochs,
+           "learning_rates: {} epochs of {} steps have more than 2^26 rates", train.total_epochs,
+           steps_per_epoch);
+  check_rates(train.scheduler, steps_per_epoch, train.total_epochs);
   std::vector<double> rates;
   for (std::int64_t step = 0; step < train.total_epochs * steps_per_epoch; ++step)
     rates.push_back(lr_at(train.scheduler, step, steps_per_epoch, train.total_epochs));

@@ -7,6 +7,7 @@
 #include "backend/device_backend.h"
 #include "core/check.h"
 #include "core/format.h"
+#include "core/host_memory.h"
 #include "core/human.h"
 #include "graph/plan_report.h"
 
@@ -56,8 +57,13 @@ MemoryBudget memory_budget(const Config& config, const ResolvedDevice& device) {
                                   exact(free), device.gpus.front(), format_bytes(kReserveBytes));
     }
   }
+  if (device.kind == DeviceKind::CPU) {
+    budget.bytes = host_memory_bytes();
+    budget.reason = fmt::format("this machine has {}", exact(budget.bytes));
+  }
   const std::int64_t limit = config.train.memory_limit;
-  if (limit > 0 && limit < budget.bytes) {
+  // Above the memory too, on the CPU: there may be a place to swap to.
+  if (limit > 0 && (limit < budget.bytes || device.kind == DeviceKind::CPU)) {
     budget.bytes = limit;
     budget.reason = fmt::format("memory_limit allows {}", exact(limit));
   }

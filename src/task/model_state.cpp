@@ -317,6 +317,29 @@ void ModelState::restore_model(const std::vector<NamedTensor>& tensors) {
   write_casts();
 }
 
+std::vector<std::pair<std::int64_t, TensorType>> ModelState::buffer_places(Role role) const {
+  std::vector<std::pair<std::int64_t, TensorType>> places;
+  for (const Param& about : compiled_.arch.params) {
+    if (about.spec.kind != ParamKind::BUFFER) continue;
+    const std::string name = about.name + (role == Role::BUFFER_NEXT ? ".next" : "");
+    if (has_persistent(name)) places.emplace_back(executor_.place(name), about.spec.type);
+  }
+  return places;
+}
+
+std::vector<Tensor> ModelState::buffers(Role role) const {
+  std::vector<Tensor> values;
+  for (const auto& [place, type] : buffer_places(role)) values.push_back(copy_at(place, type));
+  return values;
+}
+
+void ModelState::set_buffers(Role role, const std::vector<Tensor>& values) {
+  const auto places = buffer_places(role);
+  TR_ASSERT(places.size() == values.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    executor_.write(places[i].first, values[i].raw(), bytes_of(places[i].second));
+}
+
 void ModelState::freeze(const std::vector<std::string>& prefixes) {
   std::vector<Segment> segments = compiled_.memory.segments;
   for (Segment& segment : segments) {

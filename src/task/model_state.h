@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/executor.h"
@@ -46,6 +47,11 @@ class ModelState {
   /// Sets what model_snapshot() gave. @throws InvalidArgument  it is of another model.
   void restore_model(const std::vector<NamedTensor>& tensors);
 
+  /// Running statistics of role BUFFER, as they are between steps, or BUFFER_NEXT, as the
+  /// micro-batches so far have made them; in the order of the plan, empty if the model has none.
+  std::vector<Tensor> buffers(Role role) const;
+  void set_buffers(Role role, const std::vector<Tensor>& values);
+
   /// From now on no update moves the parameters whose names start with one of the prefixes, and
   /// all others move again, but those that are frozen for good.
   void freeze(const std::vector<std::string>& prefixes);
@@ -70,6 +76,8 @@ class ModelState {
     std::int64_t place;
   };
   std::int64_t place_of(int param, Role role) const;
+  /// Places of role BUFFER or BUFFER_NEXT.
+  std::vector<std::pair<std::int64_t, TensorType>> buffer_places(Role role) const;
   Tensor copy_at(std::int64_t place, const TensorType& type) const;
   Tensor weight_of(int param, WeightKind kind) const;
   SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
+#include "core/env.h"
 #include "core/format.h"
 #include "core/human.h"
 #include "core/log.h"
@@ -18,16 +21,29 @@ namespace {
 constexpr auto kTickPeriod = std::chrono::milliseconds(200);
 constexpr double kFileTickSeconds = 10;
 
+/// A terminal that can erase a line.
+bool is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1 && read_env("TERM").value_or("dumb") != "dumb";
+}
+
+/// What of a tick goes into one line: a second one could not be erased.
+std::string_view fitted(std::string_view text) {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return text;
+  return text.substr(0, std::size_t(size.ws_col) - 1);
+}
+
 /// Standard error: ticks overwrite each other on a terminal, and come seldom in a file.
 class DefaultSink {
  public:
   void operator()(const ProgressEvent& event) {
-    static const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    static const bool terminal = is_terminal();
     if (event.kind != ProgressEvent::Kind::TICK) {
       std::fprintf(stderr, "%s%s\n", tick_shown_ ? "\r\033[K" : "", event.text.c_str());
       tick_shown_ = false;
     } else if (terminal) {
-      std::fprintf(stderr, "\r\033[K%s", event.text.c_str());
+      const std::string_view text = fitted(event.text);
+      std::fprintf(stderr, "\r\033[K%.*s", int(text.size()), text.data());
       std::fflush(stderr);
       tick_shown_ = true;
     } else if (since_line_.seconds() >= kFileTickSeconds) {

@@ -253,6 +253,21 @@ void Rank::launch(data::Split split, std::int64_t epoch, data::Loader* loader) {
   }
 }
 
+template <typename F>
+void Rank::launch_idle(std::size_t index, F&& launch) {
+  const int micro = planned_[index].micro;
+  const Role source = micro == 0 ? Role::BUFFER : Role::BUFFER_NEXT;
+  const std::vector<Tensor> before = state_->buffers(source);
+  launch();
+  if (before.empty()) return;
+  state_->set_buffers(Role::BUFFER_NEXT, before);
+  if (micro + 1 < run_.batches.accumulate_steps) return;
+  ResultRow result;  // the step has taken over what is next, unless it was skipped
+  const std::int64_t row = (row_ + std::int64_t(index)) % capacity_;
+  executor_->read(results_ + row * std::int64_t(sizeof result), result.data(), sizeof result);
+  if (result[kResultFoundInf] == 0) state_->set_buffers(Role::BUFFER, before);
+}
+
 /// Steps in a row of the same variant in one go.
 void Rank::launch_held(data::Split split, std::int64_t epoch) {
   const bool training = split == data::Split::TRAIN;
@@ -261,11 +276,13 @@ void Rank::launch_held(data::Split split, std::int64_t epoch) {
     const int variant = variant_of(split, planned_[first]);
     positions_.clear();
     for (std::size_t i = first; i < planned_.size(); ++i) {
-      if (variant_of(split, planned_[i]) != variant) break;
+      const bool alone = is_idle(split, planned_[i]) || is_idle(split, planned_[first]);
+      if (variant_of(split, planned_[i]) != variant || (i > first && alone)) break;
       positions_.push_back(planned_[i].step * global + planned_[i].share.offset);
     }
     const Spans::Scope scope(spans_, "launch");
-    held_->run(split, variant, epoch, positions_);
+    const auto run = [&] { held_->run(split, variant, epoch, positions_); };
+    is_idle(split, planned_[first]) ? launch_idle(first, run) : run();
     first += positions_.size();
   }
 }
@@ -285,14 +302,16 @@ void Rank::launch_loaded(data::Split split, data::Loader& loader) {
     loader.release(*bound_.front().batch);
     bound_.erase(bound_.begin());
   };
-  for (const MicroBatch& planned : planned_) {
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    const MicroBatch& planned = planned_[i];
     const data::Batch* batch = next_batch(loader);
     TR_ASSERT(batch && batch->phase.split == split && batch->micro == planned.micro &&
               batch->size == planned.share.size);
     bind(*batch);
     {
       const Spans::Scope scope(spans_, "launch");
-      executor_->run(variant_of(split, planned));
+      const auto run = [&] { executor_->run(variant_of(split, planned)); };
+      is_idle(split, planned) ? launch_idle(i, run) : run();
     }
     bound_.push_back({batch, executor_->last_launch()});
     if (int(bound_.size()) > kBatchesInFlight) release_first();

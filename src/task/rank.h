@@ -129,6 +129,14 @@ class Rank {
   void launch_held(data::Split split, std::int64_t epoch);
   void launch_loaded(data::Split split, data::Loader& loader);
   const data::Batch* next_batch(data::Loader& loader);
+  /// A micro-batch of training in which this rank has no sample: its graph runs on zeros.
+  static bool is_idle(data::Split split, const MicroBatch& batch) {
+    return split == data::Split::TRAIN && batch.share.size == 0;
+  }
+  /// Launches planned micro-batch `index`, which is such a one, and undoes what zeros have made of
+  /// running statistics.
+  template <typename F>
+  void launch_idle(std::size_t index, F&& launch);
   /// Rows [first, first + count) of a table that repeats itself, as contiguous pieces:
   /// f(first row in the table, first of the rows, number).
   template <typename F>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -20,6 +21,30 @@ std::string_view name_of(Phase phase) {
     case Phase::COMPILED: return "COMPILED";
   }
   return "?";
+}
+
+bool has_pair(const std::vector<std::pair<int, int>>& pairs, std::size_t output,
+              std::size_t input) {
+  return std::find(pairs.begin(), pairs.end(), std::pair(int(output), int(input))) != pairs.end();
+}
+
+/// An op may write over what it reads only where its definition says so.
+void check_outputs(const OpCall& call, const OpDef& def) {
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const DTensor& output = call.outputs[i];
+    for (std::size_t j = 0; j < call.inputs.size(); ++j) {
+      TR_CHECK(call.inputs[j].id != output.id || has_pair(def.in_place, i, j) ||
+                   has_pair(def.next_buffers, i, j),
+               "{}: \"{}\" is output {} and input {} too, expected another tensor: the op still "
+               "reads what it would write over",
+               call.op, output.name, i, j);
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      TR_CHECK(call.outputs[j].id != output.id,
+               "{}: \"{}\" is output {} and output {}, expected a tensor for each", call.op,
+               output.name, j, i);
+    }
+  }
 }
 
 }  // namespace
@@ -107,6 +132,7 @@ void TaskBase::add_graph(const std::string& name, const std::vector<OpCall>& ops
     for (const DTensor& tensor : call.outputs) {
       outputs.push_back(ids[std::size_t(impl_->own(tensor, "add_graph").id)]);
     }
+    check_outputs(call, def);
     builder.add_into(call.op, inputs, outputs, call.attrs);
     const std::vector<TensorType> inferred = def.infer(graph.nodes.back().attrs, types);
     for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -126,6 +126,7 @@ std::string TrainState::to_json(const CompiledRun& run, const std::string& diges
   j["finished"] = finished;
   j["control"] = control_json(*this);
   j["model"] = digest;
+  j["num_samples"] = {{"train", run.sizes.train}, {"val", run.sizes.val}};
   j["tuning"] = run.tuning.to_json();
   j["config"] = tr::to_json(run.config);
   return j.dump();
@@ -155,6 +156,10 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
     // Absent in checkpoints of versions that had none of it.
     if (j.contains("control")) control_from(j.at("control"), s);
     saved.model_digest = j.at("model");
+    if (j.contains("num_samples")) {
+      saved.train_samples = j.at("num_samples").at("train");
+      saved.val_samples = j.at("num_samples").at("val");
+    }
     saved.tuning = TuningTable::from_json(j.at("tuning").get<std::string>());
     saved.config = j.at("config").dump();
     if (s.step < 0 || s.total_steps < 0) throw_as<DataError>("{}: a negative position", source);

@@ -42,7 +42,8 @@ struct SavedState {
   bool in_validation = false;  // training of epoch history.size() + 1 is done
   TuningTable tuning;
   std::string model_digest;
-  std::string config;  // JSON
+  std::string config;                                 // JSON
+  std::int64_t train_samples = -1, val_samples = -1;  // of the set; -1: an older file, not known
 };
 
 /// @throws DataError  not such a text.

@@ -84,6 +84,14 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   TR_CHECK(differences.empty(),
            "{}: the run was made with other settings, so it cannot be continued: {}", found.path,
            fmt::join(differences, "; "));
+  TR_CHECK(saved.train_samples < 0 || saved.train_samples == run_.sizes.train,
+           "{}: the run was made with {} training samples, this set has {}, so it cannot be "
+           "continued: a place in the one is none in the other",
+           found.path, saved.train_samples, run_.sizes.train);
+  if (saved.val_samples >= 0 && saved.val_samples != run_.sizes.val) {
+    log_warning("{}: the run was validated with {} samples so far, this set has {}", found.path,
+                saved.val_samples, run_.sizes.val);
+  }
   progress_ = std::move(saved.state);
   SafetensorsFile file;
   for (const NamedTensor& tensor : found.checkpoint.tensors) {
@@ -137,6 +145,7 @@ bool Trainer::stop_requested() const {
 TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
                             std::atomic<bool>& cancel) {
   TR_CHECK(run_.data.train, "run: the task was compiled without a training set");
+  TR_CHECK(!is_running(), "run: it is called while this task runs, expected after its run() ends");
   TR_CHECK(!broken_, "run: a former run of this task ended with an error; make a new task");
   const Stopwatch total;
   epoch_feed_ = run_feed_ = {};
@@ -320,7 +329,15 @@ void Trainer::after_step(std::int64_t step, const StepOutcome& outcome) {
     write_checkpoint(false);
 }
 
+/// Each rank averages those of its own batches; checkpoints and weights hold rank 0's.
+void Trainer::share_buffers() {
+  if (ranks_.size() == 1) return;
+  const std::vector<Tensor> buffers = ranks_.front()->state().buffers(Role::BUFFER);
+  for (auto& rank : ranks_) rank->state().set_buffers(Role::BUFFER, buffers);
+}
+
 EvalResult Trainer::evaluate_streams(bool own_loader) {
+  share_buffers();
   std::vector<Totals> parts(ranks_.size());
   std::vector<std::int64_t> bad_steps(ranks_.size(), -1);  // the first one of each rank
   for (auto& rank : ranks_) rank->clear_confusion();
@@ -456,7 +473,11 @@ void Trainer::scale_lr(double factor) {
            "scale_lr: it is called in on_step of {} ranks, which are in their next step; expected "
            "in on_epoch",
            ranks_.size());
-  progress_.lr_factor *= factor;
+  const double product = progress_.lr_factor * factor;
+  TR_CHECK(std::isfinite(float(product)),
+           "scale_lr: the factor is {}, with former ones {}, expected what fp32 holds", factor,
+           product);
+  progress_.lr_factor = product;
   apply_lr_factor();
 }
 

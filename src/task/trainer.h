@@ -78,6 +78,8 @@ class Trainer {
   void apply_lr_factor();
   bool stop_requested() const;
   void write_checkpoint(bool best);
+  /// Gives every rank the running statistics of rank 0.
+  void share_buffers();
   /// One pass over the validation set; with own_loader not by run()'s stream.
   EvalResult evaluate_streams(bool own_loader);
   ConfusionMatrix confusion() const;

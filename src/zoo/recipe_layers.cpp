@@ -6,6 +6,7 @@
 #include "core/nearest_name.h"
 #include "graph/blueprint_node.h"
 #include "graph/op_def.h"
+#include "graph/unknown_op.h"
 #include "renaissance/ops/composite.h"
 
 namespace tr::zoo {
@@ -147,9 +148,9 @@ BluePrint read_op(const toml::table& table, int num_inputs) {
   }
   const OpDef* def = OpRegistry::instance().find(name);
   if (def == nullptr) {
-    std::vector<std::string> known = OpRegistry::instance().names();
-    for (const Form& form : forms()) known.push_back(form.def.name);
-    fail_at(node.source(), unknown_name_message("op", name, known));
+    std::vector<std::string> shorts;
+    for (const Form& form : forms()) shorts.push_back(form.def.name);
+    fail_at(node.source(), unknown_op_message(name, std::move(shorts)));
   }
   const Attrs attrs = read_attrs(table, *def);
   return placed_at(layer(name, attrs, num_inputs), where_of(table.source()));

@@ -43,7 +43,10 @@ void refuse_data_key(const std::string& key, const char* source) {
 /// Settings under which the model was made: those of its recipe, else ImageNet's.
 void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) {
   if (zoo::is_recipe_file(args.model)) {
-    zoo::apply_recipe_file(args.model, session, task);
+    const zoo::RecipeFile file = zoo::read_recipe(args.model);
+    TR_CHECK(file.model, "{}: the recipe has no table [model]", args.model);
+    file.apply(session, task);
+    if (file.input) task.image_shape(*file.input);
     session.preprocessor.set_train_transforms({});
   } else if (args.model == "mnist-mlp") {
     zoo::apply_recipe("mnist-mlp", session, task);
@@ -70,6 +73,23 @@ void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) 
   }
 }
 
+/// How the set is opened: with what --set and TR_OVERRIDE say of it, which else only a task reads.
+DatasetOptions options_of(const ApplyArgs& args, const Session& session) {
+  Config config{session.global, session.preprocessor, {}};
+  const auto take = [&](std::string_view key, std::string_view value) {
+    if (key == "color_channels" || key == "read_timeout") set_config(config, key, value);
+  };
+  for (const std::string& set : args.sets)
+    take(set.substr(0, set.find('=')), set.substr(set.find('=') + 1));
+  const std::string override = read_env("TR_OVERRIDE").value_or("");
+  for (const KeyValue& pair : parse_assignments(override, "TR_OVERRIDE"))
+    take(pair.key, pair.value);
+  const PreprocessorSetting::Values& values = config.preprocessor.values();
+  return {.val_fraction = values.val_fraction,
+          .color_channels = values.color_channels,
+          .read_timeout_s = values.read_timeout_s};
+}
+
 int run_eval(const ApplyArgs& args) {
   args.json.probe();
   Session session;
@@ -78,10 +98,10 @@ int run_eval(const ApplyArgs& args) {
   const std::string set = session.preprocessor.values().dataset_name;
   choose_data(session, set, args.data);
   const PreprocessorSetting::Values& values = session.preprocessor.values();
-  const DatasetPair data = open_dataset(values.dataset_name, values.dataset_path,
-                                        {.val_fraction = values.val_fraction,
-                                         .color_channels = values.color_channels,
-                                         .read_timeout_s = values.read_timeout_s});
+  const DatasetPair data =
+      open_dataset(values.dataset_name, values.dataset_path, options_of(args, session));
+  TR_CHECK(data.val, "--data {}: {} has no validation split there, expected one to evaluate on",
+           *args.data, values.dataset_name);
   task.session(session).dataset({nullptr, data.val}).compile(CompileInfo::NONE);
   const EvalResult result = task.evaluate();
   std::string text = fmt::format("data {}, {} samples: loss {:.4f}", task.data_name(),
@@ -129,9 +149,17 @@ Tensor read_pnm(const std::string& path) {
   return image;
 }
 
+/// ".png" of "X.PNG".
+std::string lower_extension(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  return extension;
+}
+
 /// Images [n, H, W, C] of one file: IDX, PGM, PPM, or a safetensors file with a tensor "image".
 Tensor read_images(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
+  const std::string extension = lower_extension(path);
   if (extension == ".safetensors") {
     const SafetensorsFile file = load_safetensors(path);
     if (!file.contains("image")) throw_as<DataError>("{}: it has no tensor \"image\"", path);
@@ -160,9 +188,7 @@ nlohmann::json prediction(const float* scores, std::int64_t classes) {
 
 /// True for a file that is called a picture (JPEG, PNG), or is one whatever its name.
 bool is_picture(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
+  const std::string extension = lower_extension(path);
   for (const char* known : {".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) {
     if (extension == known) return true;
   }
@@ -194,15 +220,30 @@ Scores predict_next(const std::vector<std::string>& files, std::size_t& at,
   return scores;
 }
 
+/// A recipe need not tell the size of its images: then it is that of the first ones.
+void set_image_shape(const ApplyArgs& args, const Session& session, DeepLearningTask& task) {
+  if (session.global.values().val_resolution > 0 || is_picture(args.files.front())) return;
+  const Shape images = read_images(args.files.front()).shape();
+  TR_CHECK(images.rank() == 4, "{}: the images are {}, expected [n, H, W, C]", args.files.front(),
+           images);
+  const PreprocessorSetting::Values& values = session.preprocessor.values();
+  const TransformChain chain{values.val_transforms, values.normalization};
+  task.image_shape(chain.output_shape(images.drop_first()));
+}
+
 int run_predict(const ApplyArgs& args) {
   args.json.probe();
   Session session;
   DeepLearningTask task;
   configure(args, session, task);
+  set_image_shape(args, session, task);
   task.session(session).dataset({}).compile(CompileInfo::NONE);
   nlohmann::json all = nlohmann::json::array();
   for (std::size_t at = 0; at < args.files.size();) {
     const Scores scores = predict_next(args.files, at, task);
+    TR_CHECK(scores.values.shape().rank() == 2 && scores.values.dtype() == DType::FP32,
+             "predict: the model gives {}, expected scores of classes, fp32 [n, classes]",
+             scores.values.type());
     const std::int64_t classes = scores.values.shape().back();
     for (std::int64_t i = 0; i < scores.values.shape()[0]; ++i) {
       const bool is_picture = !scores.pictures.empty();

@@ -30,12 +30,25 @@ std::string keys_markdown() {
   return text;
 }
 
+nlohmann::json keys_json() {
+  nlohmann::json all = nlohmann::json::array();
+  const Config defaults;
+  for (const ConfigKey& key : config_keys()) {
+    all.push_back({{"key", key.name},
+                   {"type", key.type},
+                   {"default", key.get(defaults)},
+                   {"meaning", key.doc}});
+  }
+  return all;
+}
+
 int run_info(bool keys, const JsonOutput& json) {
+  json.probe();
   if (keys) {
-    std::fputs(keys_markdown().c_str(), stdout);
+    if (!json.to_stdout()) std::fputs(keys_markdown().c_str(), stdout);
+    json.write(keys_json());
     return kOk;
   }
-  json.probe();
   const CpuInfo& cpu = cpu_info();
   const std::string onednn = cpu::onednn_version();  // "oneDNN 2.6.3"
   const nlohmann::json libraries = {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   renaissance train mnist-mlp                           train on MNIST (data/mnist, else downloaded)
-  renaissance train mnist-mlp --data DIR --epochs 15 --set optimizer=sgd --set momentum=0.9
+  renaissance train mnist-mlp --data DIR --epochs 15 --set base_lr=0.002 --set label_smoothing=0
   renaissance train recipes/mnist-mlp.toml --set seed=7    a model and its training from a file
   renaissance plan resnet50 --batch 256 --dtype fp16 --device cuda
   renaissance eval mnist-mlp --weights runs/one/best_weights.safetensors --data DIR

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "algo/loss_spec.h"
 #include "algo/optimizer_spec.h"
@@ -19,6 +20,7 @@
 #include "lr_plot.h"
 #include "task/config.h"
 #include "task/engine_tuning.h"
+#include "task/graph_options.h"
 #include "task/parse.h"
 #include "task/step_times.h"
 #include "zoo/recipe_file.h"
@@ -38,6 +40,7 @@ struct PlanArgs {
   std::int64_t recompute = 0;
   bool engines = false;
   bool toml = false;
+  std::string search_text = "0";
   double search_seconds = 0;
   std::vector<std::string> graph;  // format, file
   std::string lr_file;             // empty: no plot
@@ -53,34 +56,45 @@ std::string model_list() { return fmt::format("{}", fmt::join(zoo::model_names()
 /// What is planned: a model with its input, and how it is trained.
 struct Planned {
   zoo::Model model;
-  Loss loss;
-  Optimizer optimizer;
-  std::vector<ParamGroup> groups = {};
-  double base_lr = 0;
+  Config config;
 
   ResolvedGroups groups_of(const ArchPlan& arch) const {
-    return resolve_groups(arch, groups, base_lr, optimizer.weight_decay);
+    const TrainOptions& train = config.train;
+    return resolve_groups(arch, train.groups, train.scheduler.base_lr,
+                          train.optimizer.weight_decay);
   }
 };
+
+/// What of a recipe is not in the plan.
+void tell_unplanned(const Planned& what, const PlanArgs& args) {
+  const auto tell = [&](bool differs, std::string_view key, std::string_view how) {
+    if (differs) log_warning("plan: {} of {} is left out: {}", key, args.model, how);
+  };
+  const GlobalSetting::Values& global = what.config.global.values();
+  tell(global.low_dtype && args.dtype != name_of(*global.low_dtype), "amp",
+       "--dtype says what is planned");
+  tell(global.accumulate_steps > 1 || global.accumulate_auto, "accumulate_steps",
+       "--batch is planned as one micro-batch");
+  tell(global.cpu_ranks > 1, "cpu_ranks", "one rank is planned");
+  const TrainOptions& train = what.config.train;
+  tell(plan_freezes(train.freeze, train.total_epochs).changes(), "freeze",
+       "a step that trains all of it is planned");
+}
 
 /// The image models with SGD and momentum, the article's network with AdamW, a recipe as it says.
 Planned planned(const std::string& name) {
   if (!zoo::is_recipe_file(name)) {
-    const bool mlp = name == "mnist-mlp";
-    return {zoo::make_model(name), CrossEntropyLoss(),
-            mlp ? Optimizer(AdamW().weight_decay(1e-4))
-                : Optimizer(SGD().momentum(0.9).weight_decay(1e-4))};
+    Planned what{zoo::make_model(name), {}};
+    what.config.train.optimizer = name == "mnist-mlp"
+                                      ? Optimizer(AdamW().weight_decay(1e-4))
+                                      : Optimizer(SGD().momentum(0.9).weight_decay(1e-4));
+    return what;
   }
   const zoo::RecipeFile file = zoo::read_recipe(name);
   TR_CHECK(file.model, "{}: the recipe has no table [model]", name);
   TR_CHECK(file.input, "{}: a plan needs the key input = [height, width, channels] in [model]",
            name);
-  const TrainOptions& train = file.config.train;
-  return {{name, *file.model, *file.input},
-          train.loss,
-          train.optimizer,
-          train.groups,
-          train.scheduler.base_lr};
+  return {{name, *file.model, *file.input}, file.config};
 }
 
 /// Some op of the model has no kernel in this build: what workspace it will take is not known yet.
@@ -144,38 +158,40 @@ class Engines {
   TuningTable table_;
 };
 
-std::vector<PrecisionRule> precision_rules(const PlanArgs& args) {
-  Config config;
-  set_config(config, "precision", args.precision);
-  std::vector<PrecisionRule> rules;
-  for (const LayerPrecisionRule& rule : config.train.precision) {
-    rules.push_back({rule.layer, rule.dtype == LayerDType::LOW});
+/// As a training of it is told, but for what the command says itself.
+GraphOptions graph_options_of(const PlanArgs& args, const Planned& what,
+                              const ResolvedGroups& groups) {
+  Config config = what.config;
+  if (args.dtype == "fp32") {
+    config.global.amp(false);
+  } else {
+    config.global.amp(dtype_from_name(args.dtype));
   }
-  return rules;
+  set_config(config, "precision", args.precision);
+  FreezePlan freezes = plan_freezes(config.train.freeze, config.train.total_epochs);
+  if (freezes.changes()) freezes = {};
+  return graph_options(config, BatchPlan{}, freezes, groups);
 }
 
 /// A training, a validation and a prediction step of `batch` samples.
 CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_t batch,
                           TuningTable& tuning, EngineSearch* search) {
   const zoo::Model& model = what.model;
-  check_on_device(what.optimizer, args.kind());
+  const TrainOptions& train = what.config.train;
+  check_on_device(train.optimizer, args.kind());
   CompileRequest request;
   request.model = model.blueprint;
   request.sample_fields = {{"image", {model.input, DType::FP32}},
                            {"label", {Shape{}, DType::INT32}}};
-  request.loss = loss_spec(what.loss);
-  request.optimizer = optimizer_spec(what.optimizer);
-  request.graph.matrices_except = matrices_except(what.optimizer);
+  request.loss = loss_spec(train.loss);
+  request.optimizer = optimizer_spec(train.optimizer, train.scheduler, 0);
   const ResolvedGroups groups = what.groups_of(expand(model.blueprint, request.sample_fields));
-  request.graph.rates = groups.rates;
-  request.graph.num_decay_columns = int(groups.decays.size());
-  if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
-  request.graph.loss_scaling = args.dtype == "fp16";
-  request.memory.recompute_bytes = args.recompute;
-  request.graph.precision = precision_rules(args);
+  request.graph = graph_options_of(args, what, groups);
+  request.memory.recompute_bytes = args.recompute > 0 ? args.recompute : train.memory_budget;
   for (const Mode mode : {Mode::TRAIN, Mode::EVAL, Mode::PREDICT}) {
     VariantKey key{.mode = mode, .batch = batch};
     key.name = fmt::format("{}_base", name_of(mode));
+    key.ema = train.ema_decay > 0 && mode != Mode::TRAIN;
     key.fields["image"] = {model.input.prepend(batch),
                            request.graph.low_dtype.value_or(DType::FP32)};
     key.fields["label"] = {Shape{batch}, DType::INT32};
@@ -183,10 +199,13 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
   }
   const auto kernels = make_kernel_oracle(args.kind(), tuning, {}, search);
   if (lacks_kernels(model, request, *kernels)) {
-    log_warning(
-        "plan: this build has no {} kernel for an op of {}: workspaces are assumed (32 MiB a "
-        "convolution), and only fusions that every backend has are planned",
-        args.device, args.model);
+    static bool told = false;  // the largest batch is found by planning many
+    if (!std::exchange(told, true)) {
+      log_warning(
+          "plan: this build has no {} kernel for an op of {}: workspaces are assumed (32 MiB a "
+          "convolution), and only fusions that every backend has are planned",
+          args.device, args.model);
+    }
     return compile(request, PlanningOracle(args.kind()));
   }
   return compile(request, *kernels);
@@ -276,9 +295,14 @@ int run_plan(PlanArgs args) {
   TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
            "--budget is {}, expected bytes, at most 2^60", args.budget);
   args.recompute = integer("--recompute", args.recompute_text);
+  const auto seconds = parse_number<double>(args.search_text);
+  TR_CHECK(seconds && *seconds >= 0, "--search-seconds is \"{}\", expected 0 or more",
+           args.search_text);
+  args.search_seconds = *seconds;
   TR_CHECK(args.recompute >= 0, "--recompute is {}, expected bytes", args.recompute);
   TR_CHECK(args.budget == 0 || args.recompute == 0,
            "--budget and --recompute are given, expected one of them");
+  tell_unplanned(model, args);
   Engines engines(args);
   const CompileResult compiled =
       compile_for(args, model, args.batch, engines.table(), engines.search());
@@ -301,9 +325,7 @@ int run_plan(PlanArgs args) {
   const std::string groups = model.groups_of(compiled.arch).text;
   if (!groups.empty()) text += "\nparameter groups\n" + groups;
   if (args.dtype != "fp32") {
-    GraphOptions options;
-    options.low_dtype = dtype_from_name(args.dtype);
-    options.precision = precision_rules(args);
+    const GraphOptions options = graph_options_of(args, model, {});
     text += "\nprecision\n" + precision_text(compiled.arch, options);
     json["precision"] = nlohmann::json::parse(precision_json(compiled.arch, options));
   }
@@ -357,10 +379,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_flag("--engines", args->engines,
                     "print which engine runs each node that has a choice");
   command
-      ->add_option("--search-seconds", args->search_seconds,
+      ->add_option("--search-seconds", args->search_text,
                    "time to measure engines in, where the GPU is there; 0: by rank")
-      ->type_name("S")
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("S");
   command
       ->add_option("--graph", args->graph,
                    "dot or json, and a file: the nodes of the step with stream, bytes, workspace "

@@ -103,8 +103,10 @@ class TR_API DeepLearningTask {
   /// < 1.
   DeepLearningTask& save_every(const std::string& folder, int epochs = 1, int keep_last = 2);
   /// Continues from the newest sound checkpoint of save_every's folder (or of `folder`): damaged
-  /// ones are passed over, announced, one that cannot be read is an error; without one the run
-  /// starts afresh, announced. On a finished run, run() returns that run's result.
+  /// ones are passed over, announced; it is an error if all are, or if one cannot be read. In a
+  /// folder without any the run starts afresh, announced. On a finished run, run() returns that
+  /// run's result. @throws InvalidArgument at compile(): a setting that decides what is computed,
+  /// the model or the number of training samples is another one.
   DeepLearningTask& resume(const std::string& folder = "");
   /// Weights that training starts from. Strict: names and shapes must match exactly, unless
   /// `strict` is off (then what matches is loaded, and the rest is listed).
@@ -132,6 +134,9 @@ class TR_API DeepLearningTask {
   DeepLearningTask& session(const Session& session);
   /// Data from memory or of the user's own Dataset class, instead of a named set.
   DeepLearningTask& dataset(const DatasetPair& data);
+  /// Of a task that is compiled without data, dataset({}), to predict: [H, W, C] of an image as the
+  /// model takes it, where the settings (resolution, set, transforms) do not tell it.
+  DeepLearningTask& image_shape(const Shape& shape);
   /// One `key=value` of docs/configuration.md; wins over setters and settings, loses to
   /// TR_OVERRIDE.
   /// @throws InvalidArgument  an unknown key (the message gives the nearest one) or a value that

@@ -48,9 +48,8 @@ class TR_API TaskBase {
   void finalize_memory();
   /// MEMORY_LOCKED: a named row of ops, run in order; each op's shape rule is checked here.
   /// @throws InvalidArgument  the name is taken, an op or attribute is unknown, a tensor is of
-  /// another task,
-  ///                          or the shape rule is broken. @throws Unsupported  no kernel takes the
-  ///                          op.
+  /// another task, the shape rule is broken, or an output is an input that the op cannot write
+  /// over. @throws Unsupported  no kernel takes the op.
   void add_graph(const std::string& name, const std::vector<OpCall>& ops);
   /// MEMORY_LOCKED -> COMPILED: lowers every graph, takes the arena (zero-filled).
   void compile();

@@ -203,11 +203,21 @@ TEST(Schedule, MomentumGoesAgainstTheRateOfOneCycleAlone) {
 
 TEST(Schedule, FunctionsAreAskedForEveryUnit) {
   const Scheduler falls_below = LambdaLR([](std::int64_t unit) { return 3 - double(unit); });
-  EXPECT_NO_THROW(check_factors(falls_below, 10, 4));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { check_factors(falls_below, 10, 5); },
+  EXPECT_NO_THROW(check_rates(falls_below, 10, 4));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { check_rates(falls_below, 10, 5); },
                                       "gives -1 at epoch 4 after warm-up"));
   const Scheduler warm = LambdaLR([](std::int64_t unit) { return 3 - double(unit); }).warmup(1);
-  EXPECT_NO_THROW(check_factors(warm, 10, 5));
+  EXPECT_NO_THROW(check_rates(warm, 10, 5));
+}
+
+TEST(Schedule, RatesThatFp32DoesNotHoldAreRefused) {
+  const Scheduler grows = ExponentialLR().base_lr(0.001).gamma(1e10);
+  EXPECT_NO_THROW(check_rates(grows, 10, 5));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { check_rates(grows, 10, 6); },
+                                      "exponential gives the learning rate"));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { check_rates(LambdaLR([](std::int64_t) { return 1e300; }), 10, 5); }, "gives 1e+300"));
+  EXPECT_THROW(ConstantLR().base_lr(1e-50).validate(), InvalidArgument) << "0 as fp32";
 }
 
 TEST(Watch, CountsEpochsWithoutImprovement) {

@@ -125,6 +125,10 @@ TEST(Checkpoint, TornOnesArePassedOver) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->step, 1) << "cut to " << size;
   }
+  // To begin again would throw away what may be mended.
+  std::filesystem::resize_file(folder.path("checkpoint-0000000001.safetensors"), 5);
+  EXPECT_TRUE(test::throws<DataError>([&] { CheckpointFolder::newest(folder.path()); },
+                                      "no other checkpoint that is sound (2 in all)"));
 }
 
 /// Without root's right to read everything, while it lives.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/host_memory.h"
 #include "support/throws.h"
 #include "toy.h"
 
@@ -109,6 +110,8 @@ TEST(MemoryBudget, IsTheLesserOfLimitAndWhatTheDeviceLeaves) {
   config.train.memory_limit = std::int64_t{1} << 40;
   EXPECT_EQ(memory_budget(config, gpu).bytes, std::int64_t{300 - 64} << 20);
   EXPECT_EQ(memory_budget(config, {}).bytes, std::int64_t{1} << 40) << "the CPU";
+  config.train.memory_limit = 0;
+  EXPECT_EQ(memory_budget(config, {}).bytes, host_memory_bytes());
 }
 
 TEST(MemoryReport, StandsInTheLog) {

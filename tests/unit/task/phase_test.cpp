@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/near.h"
+#include "support/throws.h"
 #include "toy.h"
 
 namespace tr {
@@ -56,6 +57,52 @@ TEST(SimpleTask, RefusesWrongTensors) {
   task.compile();
   EXPECT_THROW(task.transfer(Tensor::zeros({5}), x), InvalidArgument);
   EXPECT_THROW(task.transfer(Tensor::zeros({4}), z), InvalidArgument);
+}
+
+// It would read what it has written already.
+TEST(SimpleTask, RefusesOutputsOverInputsThatAreStillRead) {
+  SimpleTask task;
+  const DTensor x = task.alloc({4, 4}), y = task.alloc({4, 4});
+  task.finalize_memory();
+  EXPECT_TRUE(test::throws<InvalidArgument>(
+      [&] {
+        task.add_graph("a", {{"matmul", {x, x}, {x}}});
+      },
+      "\"tensor0\" is output 0 and input 0 too"));
+  EXPECT_TRUE(test::throws<InvalidArgument>(
+      [&] {
+        task.add_graph("a", {{"matmul", {y, x}, {x}}});
+      },
+      "is output 0 and input 1 too"));
+  task.add_graph("b", {{"relu", {x}, {x}}, {"matmul", {x, x}, {y}}});
+  task.compile();
+  task.fill(x, -1);
+  task.run("b");
+  EXPECT_EQ(task.fetch(x).data<float>()[5], 0);
+}
+
+// A task that was given up in the middle of a run is of no use; one that runs is told apart.
+TEST(DeepLearningTask, RunsInsideARunAreRefused) {
+  const toy::Quiet quiet;
+  DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  std::string inner;
+  const auto again = [&](DeepLearningTask& t) {
+    try {
+      t.run();
+    } catch (const InvalidArgument& error) {
+      inner += error.what();
+    }
+  };
+  task.callbacks({.on_step =
+                      [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                        if (step == 2) again(t);
+                      },
+                  .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) { again(t); }});
+  EXPECT_EQ(task.compile(CompileInfo::NONE).run().history.size(), 1u);
+  EXPECT_NE(inner.find("called while this task runs"), std::string::npos) << inner;
+  EXPECT_NE(inner.find("called while"), inner.rfind("called while")) << "in both callbacks";
+  task.scale_lr(1e30);
+  EXPECT_THROW(task.scale_lr(1e30), InvalidArgument) << "infinite as fp32";
 }
 
 TEST(SingleOp, GradientGoesThroughAutodiff) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support/temp_folder.h"
+#include "support/throws.h"
 #include "task/checkpoint.h"
 #include "toy.h"
 
@@ -189,6 +190,20 @@ TEST(Resume, RefusesOtherSettingsAndModels) {
   DeepLearningTask model = checkpointed(folder.path(), 1);
   model.model(seq(fc(12, true), relu(), fc(4, true)));
   EXPECT_THROW(model.compile(CompileInfo::NONE), InvalidArgument);
+}
+
+TEST(Resume, RefusesAnotherSet) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask first = checkpointed(folder.path(), 1);
+  first.compile(CompileInfo::NONE).run();
+  for (const std::int64_t samples : {60, 211, 1000}) {  // fewer steps an epoch, as many, more
+    DeepLearningTask other = checkpointed(folder.path(), 1);
+    other.dataset(toy::make_data(samples)).total_epochs(kEpochs + 1);
+    EXPECT_TRUE(test::throws<InvalidArgument>(
+        [&] { other.compile(CompileInfo::NONE); },
+        "made with 210 training samples, this set has " + std::to_string(samples)));
+  }
 }
 
 TEST(Resume, OneRunWritesToAFolder) {
