@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/step_tables.h"
+#include "op/op_harness.h"
 #include "renaissance/task/simple_task.h"
 #include "support/compare.h"
 
@@ -217,5 +218,44 @@ TEST(DropoutTest, RefusesAProbabilityOfOne) {
   }
 }
 
+/// What the op of one launch makes of x, each element by itself: at 0 and beyond on each side.
+Function drawn(const std::string& op, const Attrs& attrs, const Shape& shape) {
+  const auto at = [&](double x) {
+    return array_of(run_op(op, inputs_of(Tensor::full(shape, x), {}), attrs).front());
+  };
+  return [zero = at(0), one = at(1), minus = at(-1)](const std::vector<Array>& in) {
+    Array y = in[0];
+    for (std::int64_t i = 0; i < y.shape.num_elements(); ++i) {
+      const double slope = y[i] > 0 ? one[i] - zero[i] : zero[i] - minus[i];
+      y[i] = zero[i] + slope * y[i];
+    }
+    return y;
+  };
+}
+
 }  // namespace
+
+std::vector<OpCase> drawn_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](const std::string& op, const std::string& name, const Attrs& attrs) {
+    OpCase c{.name = op + "_" + name, .op = op, .attrs = attrs};
+    const Shape shape{4, 3, 5};
+    Tensor x = Tensor::uniform(shape, 0.1f, 2, 1);
+    for (std::int64_t i = 0; i < x.num_elements(); i += 2) x.data<float>()[i] *= -1;
+    c.inputs = inputs_of(x, {});
+    c.forward = drawn(op, attrs, shape);
+    c.differentiable = {0};
+    c.scale = 4;
+    cases.push_back(std::move(c));
+  };
+  for (const std::string per : {"element", "channel", "sample"}) {
+    Attrs attrs = attrs_of({});
+    attrs.set("per", per);
+    add("dropout", per, attrs);
+    if (per != "sample") add("alpha_dropout", per, attrs);
+  }
+  add("rrelu", "slopes", rrelu_attrs(0.1, 0.4));
+  return cases;
+}
+
 }  // namespace tr::test

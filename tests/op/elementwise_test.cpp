@@ -66,6 +66,7 @@ OpCase elementwise_case(const std::string& op, const Attrs& attrs, const std::st
   };
   c.differentiable = {0};
   c.low = {0};
+  c.room = ref::kinks(op, attrs).empty() ? 0.25 : 0.03;
   c.scale = 8;  // |x| <= 5 and slopes up to 1.7 meet where x and f(x) cancel
   c.refusals = {{"integers", {Tensor::zeros({3}, DType::INT32)}, attrs, {"int32"}}};
   return c;

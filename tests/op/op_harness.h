@@ -34,6 +34,9 @@ struct OpCase {
   std::int64_t summed = 1;  // longest sum of the op or of its gradient
   double scale = 1;         // bound of the summed terms
   int roundings = 1;        // of the first output to its dtype on a GPU
+  /// How far each input may move by itself so that `forward` stays defined and smooth: what a
+  /// random program adds to the inputs keeps below it.
+  double room = 0.05;
   std::vector<Refusal> refusals;
 };
 
@@ -78,6 +81,8 @@ std::vector<OpCase> reduction_cases();
 std::vector<OpCase> layout_cases();
 std::vector<OpCase> sequence_cases();
 std::vector<OpCase> all_cases();
+/// Ops with draws, whose reference takes the mask of one launch (dropout_test.cpp).
+std::vector<OpCase> drawn_cases();
 // Too large for finite differences: they fill a device's grid more than once, or take paths of
 // their own there.
 std::vector<OpCase> large_elementwise_cases();

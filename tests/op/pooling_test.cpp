@@ -42,6 +42,7 @@ OpCase maxpool_case(const std::string& name, const Shape& x, const ref::Window& 
   c.differentiable = {0};
   c.low = {0};
   c.summed = window.kernel[0] * window.kernel[1];
+  c.room = 0.01;  // distinct numbers are 1 / 32 apart
   c.refusals = pool_refusals(c.attrs);
   return c;
 }

@@ -7,14 +7,10 @@
 #include <map>
 #include <random>
 
-#include "backend/executor.h"
-#include "graph/computation_graph.h"
-#include "graph/graph_atlas.h"
+#include "op/gradient_graph.h"
 #include "op/op_harness.h"
 #include "support/compare.h"
 #include "support/reference_tensor.h"
-#include "task/device.h"
-#include "task/graph_assembly.h"
 
 namespace tr::test {
 namespace {
@@ -236,57 +232,22 @@ class Program {
 
 /// Gradients of the program's inputs, empty where none reaches one.
 std::vector<Tensor> gradients_of(const Program& program, int threads, const PlanOptions& memory) {
-  ComputationGraph graph;
-  GraphBuilder builder(graph);
-  std::vector<std::pair<TensorId, Tensor>> given;
-  const auto place = [&](const std::string& name, const Tensor& tensor) {
-    const TensorId id = builder.persistent(name, Role::RESULT, tensor.type());
-    given.emplace_back(id, tensor);
-    return id;
-  };
-  builder.at(GraphId::FORWARD, "program");
+  GradientGraph graph;
   std::vector<TensorId> values;
   for (std::size_t i = 0; i < program.inputs().size(); ++i) {
-    values.push_back(place("in" + std::to_string(i), program.inputs()[i]));
+    values.push_back(graph.place("in" + std::to_string(i), program.inputs()[i]));
   }
   const std::vector<TensorId> wanted = values;
   for (const Step& step : program.steps()) {
     std::vector<TensorId> in;
     for (const std::size_t v : step.inputs) in.push_back(values[v]);
-    values.push_back(builder.add(step.op, in, step.attrs));
+    values.push_back(graph.builder().add(step.op, in, step.attrs));
   }
   std::vector<std::pair<TensorId, TensorId>> seeds;
   for (const std::size_t end : program.ends()) {
-    seeds.emplace_back(values[end], place("dy" + std::to_string(end), program.dy(end)));
+    seeds.emplace_back(values[end], graph.place("dy" + std::to_string(end), program.dy(end)));
   }
-  builder.at(GraphId::BACKWARD, "program");
-  const std::vector<TensorId> gradients = append_backward(builder, seeds, wanted);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] == kNoTensor) continue;
-    // An input may have the seed itself as its gradient: a copy is the result.
-    const TensorId copy = builder.add("affine", {gradients[i]});
-    LogicalTensor& tensor = graph.tensors[std::size_t(copy)];
-    tensor.name = "result" + std::to_string(i);
-    tensor.role = Role::RESULT;
-    tensor.type = program.inputs()[i].type();
-  }
-  TuningTable tuning;
-  const CompileResult compiled =
-      assemble({&graph, 1}, *make_kernel_oracle(DeviceKind::CPU, tuning), memory);
-  const auto executor = make_executor(DeviceKind::CPU, compiled, {.num_threads = threads});
-  for (const auto& [id, tensor] : given) {
-    executor->write(executor->place(graph.tensor(id).name), tensor.raw(),
-                    std::int64_t(tensor.num_bytes()));
-  }
-  executor->run(0);
-  std::vector<Tensor> results(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] == kNoTensor) continue;
-    results[i] = Tensor(program.inputs()[i].shape(), DType::FP32);
-    executor->read(executor->place("result" + std::to_string(i)), results[i].raw(),
-                   std::int64_t(results[i].num_bytes()));
-  }
-  return results;
+  return graph.run(seeds, wanted, threads, memory);
 }
 
 TEST(RandomTensorTest, GradientsEqualFiniteDifferences) {
