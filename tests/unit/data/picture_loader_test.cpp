@@ -102,7 +102,7 @@ TEST(PictureLoaderTest, BytesDoNotDependOnThreads) {
         << workers << " workers, " << readers << " readers";
   }
   LoaderConfig in_memory = config_of(folder, 2, 0);
-  in_memory.full_memory = true;
+  in_memory.full_memory = std::make_shared<SetsInMemory>();
   EXPECT_EQ(stream_of(in_memory), want);
   LoaderConfig other = config_of(folder, 2, 1);
   other.seed = 10;
