@@ -14,11 +14,10 @@
 #include "core/check.h"
 #include "core/input_file.h"
 #include "core/printable.h"
+#include "data/cached_read.h"
 
 namespace tr::data {
 namespace {
-
-constexpr std::uint64_t kMaxPictureBytes = std::uint64_t(1) << 28;
 
 /// What a thread and the one that waits for it share; the thread may outlive the reader.
 struct Companion {
@@ -78,6 +77,8 @@ struct FileReader::Impl {
   explicit Impl(FileReaderOptions given) : options(std::move(given)) {
     TR_CHECK(options.timeout_s >= 0 && options.timeout_s <= 86400,
              "read_timeout is {} s, expected 0 (none) to 86400", options.timeout_s);
+    from_cache = options.read == nullptr;
+    if (from_cache) options.read = read_whole_file;
   }
 
   ~Impl() {
@@ -120,6 +121,7 @@ struct FileReader::Impl {
   }
 
   FileReaderOptions options;
+  bool from_cache = false;
   std::shared_ptr<std::atomic<int>> num_stuck = std::make_shared<std::atomic<int>>(0);
   std::mutex mutex;
   std::vector<Hand> idle;
@@ -139,6 +141,7 @@ void FileReader::read(const std::string& path, std::vector<std::byte>& bytes,
     m.options.read(path, bytes);
     return;
   }
+  if (m.from_cache && read_cached_file(path, bytes)) return;
   if (num_stuck() >= kMaxStuck) {
     throw_as<DataError>("{}: is not read, {} reads before it are without an answer",
                         printable(path), num_stuck());

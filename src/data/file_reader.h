@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -13,18 +14,21 @@ namespace tr::data {
 /// Fills `bytes` with a whole file. @throws DataError
 using ReadFile = std::function<void(const std::string& path, std::vector<std::byte>& bytes)>;
 
+/// A larger file is no picture.
+constexpr std::uint64_t kMaxPictureBytes = std::uint64_t{1} << 28;
+
 /// The file as it lies on the disk, its buffer used again.
 void read_whole_file(const std::string& path, std::vector<std::byte>& bytes);
 
 struct FileReaderOptions {
   double timeout_s = 30;  // 0: none, and files are read by the thread that asks
-  ReadFile read = read_whole_file;
+  ReadFile read;          // null: read_whole_file(), after a look at what the kernel has cached
 };
 
-/// Reads files for several threads at once. A read() of the system cannot be broken off, so each
-/// goes through a thread of the reader's own: one that does not answer in time is left behind
-/// and another takes its place. Those threads are kept and used again; a read that is done in time
-/// allocates nothing.
+/// Reads files for several threads at once. What the kernel has cached is read by the thread that
+/// asks. A read() of the system cannot be broken off, so any other goes through a thread of the
+/// reader's own: one that does not answer in time is left behind and another takes its place. Those
+/// threads are kept and used again; a read that is done in time allocates nothing.
 class FileReader {
  public:
   explicit FileReader(FileReaderOptions options);

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/input_file.h"
+#include "data/cached_read.h"
 #include "renaissance/core/error.h"
 #include "support/allocation_counter.h"
 #include "support/temp_folder.h"
@@ -65,8 +66,12 @@ TEST(FileReaderTest, ReadsWithAndWithoutTimeOut) {
   const TempFolder folder;
   folder.write("a", "some bytes");
   folder.write("empty", "");
-  for (const double timeout : {0.0, 10.0}) {
-    FileReader reader({.timeout_s = timeout});
+  struct Way {
+    double timeout;
+    ReadFile read;
+  };
+  for (const Way& way : {Way{0, {}}, Way{10, {}}, Way{10, read_whole_file}}) {
+    FileReader reader({.timeout_s = way.timeout, .read = way.read});
     std::vector<std::byte> bytes;
     for (int i = 0; i < 3; ++i) {
       reader.read(folder.path("a"), bytes, {});
@@ -78,10 +83,29 @@ TEST(FileReaderTest, ReadsWithAndWithoutTimeOut) {
                                        "none: cannot be opened: No such file"));
     EXPECT_TRUE(
         throws<UnreadableFile>([&] { reader.read(folder.path(), bytes, {}); }, "it is a folder"));
-    ASSERT_EQ(mkfifo(folder.path(timeout == 0 ? "p" : "q").c_str(), 0600), 0);
-    EXPECT_TRUE(throws<UnreadableFile>(
-        [&] { reader.read(folder.path(timeout == 0 ? "p" : "q"), bytes, {}); },
-        "not a regular file"));
+    ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+    EXPECT_TRUE(throws<UnreadableFile>([&] { reader.read(folder.path("pipe"), bytes, {}); },
+                                       "not a regular file"));
+    std::filesystem::remove(folder.path("pipe"));
+  }
+}
+
+TEST(FileReaderTest, WhatIsCachedIsReadByTheThreadThatAsks) {
+  const TempFolder folder;
+  const std::string text(300'000, 'q');
+  folder.write("a", text);
+  std::vector<std::byte> bytes;
+  const bool is_told = read_cached_file(folder.path("a"), bytes);  // not by every file system
+  if (is_told) EXPECT_EQ(text_of(bytes), text);
+  const std::int64_t before = num_threads();
+  FileReader reader({.timeout_s = 10});
+  reader.read(folder.path("a"), bytes, {});
+  EXPECT_EQ(text_of(bytes), text);
+  EXPECT_EQ(num_threads(), before + (is_told ? 0 : 1));
+  // Others are left to read_whole_file().
+  folder.write("empty", "");
+  for (const char* name : {"empty", "none", ""}) {
+    EXPECT_FALSE(read_cached_file(folder.path(name), bytes)) << name;
   }
 }
 
@@ -168,7 +192,7 @@ TEST(FileReaderTest, AStopEndsTheWaitAtOnce) {
 TEST(FileReaderTest, ManyThreadsReadAtOnceWithoutAllocating) {
   const TempFolder folder;
   for (int i = 0; i < 8; ++i) folder.write(std::to_string(i), std::string(1000, char('0' + i)));
-  FileReader reader({.timeout_s = 10});
+  FileReader reader({.timeout_s = 10, .read = read_whole_file});
   std::atomic<int> wrong{0};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 8; ++t) {
