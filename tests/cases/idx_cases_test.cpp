@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "core/input_file.h"
 #include "data/check.h"
 #include "data/formats/idx.h"
 #include "renaissance/core/error.h"
@@ -47,6 +48,19 @@ TEST(IdxCasesTest, GoodFilesLoadWhateverTheirName) {
     ASSERT_EQ(got.shape(), (Shape{10}));
     for (int i = 0; i < 10; ++i) EXPECT_EQ(got.at(i), labels[i]);
   }
+}
+
+// As gzip writes it: the fourth byte is 8, and the name stands behind the header.
+TEST(IdxCasesTest, AGzipThatStoresItsNameLoads) {
+  std::vector<std::byte> bytes = read_bytes(case_path("ok-images-idx3-ubyte.gz"));
+  ASSERT_EQ(bytes[3], std::byte{0});
+  bytes[3] = std::byte{8};
+  bytes.insert(bytes.begin() + 10, {std::byte{'a'}, std::byte{0}});
+  const TempFolder folder;
+  folder.write("raw", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  const Tensor images = read_idx(folder.path("raw"), IdxKind::IMAGES);
+  ASSERT_EQ(images.shape(), (Shape{10, 28, 28}));
+  EXPECT_EQ(images.at((9 * 28 + 27) * 28 + 27), (50 * 9 + 3 * 27 + 27) % 256);
 }
 
 TEST(IdxCasesTest, OtherSizesLoad) {
