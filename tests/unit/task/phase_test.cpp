@@ -51,6 +51,8 @@ TEST(SimpleTask, RefusesWrongTensors) {
   task.finalize_memory();
   EXPECT_THROW(task.add_graph("shape", {{"relu", {x}, {y}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("foreign", {{"relu", {foreign}, {x}, {}}}), InvalidArgument);
+  SimpleTask twin;  // whose tensors look the same
+  EXPECT_THROW(task.add_graph("twin", {{"relu", {twin.alloc({4})}, {x}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("unknown", {{"rellu", {x}, {x}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("empty", {}), InvalidArgument);
   task.add_graph("good", {{"relu", {x}, {x}, {}}});
