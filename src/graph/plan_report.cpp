@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/check.h"
 #include "core/format.h"
@@ -186,7 +187,23 @@ std::int64_t largest_batch(std::int64_t budget_bytes,
                            const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch,
                            std::int64_t limit) {
   TR_CHECK(limit >= 1, "largest_batch: the limit is {}, expected at least 1", limit);
-  const auto fits = [&](std::int64_t batch) { return peak_of_batch(batch) <= budget_bytes; };
+  const auto peak = [&](std::int64_t batch) -> std::optional<std::int64_t> {
+    try {
+      return peak_of_batch(batch);
+    } catch (const InvalidArgument&) {
+      return std::nullopt;
+    }
+  };
+  // A batch that the model does not take (one sample, or one in the epoch's last batch, in batch
+  // norm) fits if the next one does that it takes.
+  const auto fits = [&](std::int64_t batch) {
+    constexpr std::int64_t kMostRefused = 16;  // in a row
+    const std::int64_t end = batch + std::min(kMostRefused, limit - batch + 1);
+    for (; batch < end; ++batch) {
+      if (const auto bytes = peak(batch)) return *bytes <= budget_bytes;
+    }
+    return false;
+  };
   if (!fits(1)) return 0;
   std::int64_t good = 1, bad = 2;
   while (bad <= limit && fits(bad)) {
@@ -198,6 +215,7 @@ std::int64_t largest_batch(std::int64_t budget_bytes,
     const std::int64_t middle = good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;
   }
+  while (good > 0 && !peak(good)) --good;
   return good;
 }
 

@@ -67,8 +67,8 @@ PlanReport report_plan(std::span<const LoweredGraph> graphs, const ArchPlan& arc
                        const ArenaPlan& plan);
 
 /// The largest batch b >= 1 with peak_of_batch(b) <= budget_bytes, by doubling, then bisection; 0
-/// if one sample does not fit. Peaks are taken to grow with the batch. @throws what peak_of_batch
-/// throws.
+/// if none fits. Peaks are taken to grow with the batch. Batches for which peak_of_batch throws
+/// InvalidArgument are none. @throws what else peak_of_batch throws.
 std::int64_t largest_batch(std::int64_t budget_bytes,
                            const std::function<std::int64_t(std::int64_t batch)>& peak_of_batch,
                            std::int64_t limit = std::int64_t{1} << 46);

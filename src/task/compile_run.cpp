@@ -249,6 +249,24 @@ void check_both_splits(const RunRequest& request, const CompiledRun& run, const 
   }
 }
 
+/// The model was sound for two samples: what is wrong now may be that an epoch ends with one.
+CompileResult compile_variants(const CompileRequest& request, const CompiledRun& run,
+                               const KernelOracle& oracle) {
+  try {
+    return compile(request, oracle);
+  } catch (const InvalidArgument& error) {
+    const auto& keys = run.variants.keys();
+    const bool single = std::any_of(keys.begin(), keys.end(), [](const VariantKey& key) {
+      return key.mode == Mode::TRAIN && key.batch == 1;
+    });
+    if (!single || run.batches.local == 1) throw;
+    throw_as<InvalidArgument>(
+        "{}\n  an epoch of {} samples in batches of {} ends with a batch of 1 sample on a rank: "
+        "drop_last=true leaves it out, another batch size avoids it",
+        error.what(), run.sizes.train, run.batches.global);
+  }
+}
+
 /// accumulate_steps=auto: cuts the local batch into as few parts as fit, and records their number.
 void choose_accumulation(CompiledRun& run, const CompileRequest& request,
                          const MemoryBudget& budget, const KernelLicence& licence) {
@@ -473,7 +491,7 @@ CompiledRun compile_run(const RunRequest& request) {
   set_batches(compile_request, run, run.batches);
   run.variants = variants_of(run, run.batches);
   run.classification = compile_request.loss.classification;
-  run.compiled = compile(compile_request, *oracle);
+  run.compiled = compile_variants(compile_request, run, *oracle);
   engines.finish();
   const PreprocessorSetting::Values& data = run.config.preprocessor.values();
   run.bad_samples = std::make_shared<data::BadSamples>(data.bad_samples, data.bad_sample_limit);

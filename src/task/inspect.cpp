@@ -143,17 +143,26 @@ Tensor Trainer::fetch(const std::string& name) {
 
 std::vector<OpTime> Trainer::profile() {
   TR_CHECK(run_.data.train, "profile: the task was compiled without a training set");
-  Rank& rank = *ranks_.front();
-  Executor& executor = rank.executor();
-  const SafetensorsFile before{rank.state().snapshot(), {}};
-  rank.bind_zeros();
-  const int variant = run_.variants.train(0, run_.batches.local);
-  executor.set_profiling(true);
-  executor.run(variant);
-  executor.set_profiling(false);
+  TR_CHECK(!in_on_step_ || ranks_.size() == 1,
+           "profile: it is called in on_step of {} ranks, which are in their next step; expected "
+           "in on_epoch or after run()",
+           ranks_.size());
+  const auto variant_of = [&](const Rank& rank) {
+    return run_.variants.train(0, rank.first_batch_size());
+  };
+  // All ranks take part in the step's sums.
+  for_each_rank(ranks_, [&](Rank& rank) {
+    const SafetensorsFile before{rank.state().snapshot(), {}};
+    rank.bind_zeros();
+    rank.executor().set_profiling(true);
+    rank.executor().run(variant_of(rank));
+    rank.executor().set_profiling(false);
+    rank.state().restore(before);
+  });
+  const Rank& lead = *ranks_.front();
   std::vector<OpTime> times;
-  for (const auto& [op, seconds] : executor.node_seconds(variant)) times.push_back({op, seconds});
-  rank.state().restore(before);
+  for (const auto& [op, seconds] : ranks_.front()->executor().node_seconds(variant_of(lead)))
+    times.push_back({op, seconds});
   return times;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "backend/device_backend.h"
 #include "core/check.h"
@@ -76,10 +77,18 @@ std::int64_t arena_bytes(const CompiledRun& run) {
 
 int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of) {
   const std::vector<int> parts = possible_cuts(batches);
-  const auto fits = [&](int n) { return peak_of(cut(batches, n)) <= bytes / batches.world_size; };
-  const auto first =
-      std::partition_point(parts.begin(), parts.end(), [&](int n) { return !fits(n); });
-  return first == parts.end() ? 0 : *first;
+  const auto peak = [&](int n) -> std::optional<std::int64_t> {
+    try {
+      return peak_of(cut(batches, n));
+    } catch (const InvalidArgument&) {  // batch norm does not take one sample
+      return std::nullopt;
+    }
+  };
+  const auto first = std::partition_point(parts.begin(), parts.end(), [&](int n) {
+    return peak(n).value_or(0) > bytes / batches.world_size;
+  });
+  const auto taken = std::find_if(first, parts.end(), [&](int n) { return peak(n).has_value(); });
+  return taken == parts.end() ? 0 : *taken;
 }
 
 void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,

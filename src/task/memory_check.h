@@ -26,8 +26,8 @@ std::int64_t arena_bytes(const CompiledRun& run);
 using PeakOfBatches = std::function<std::int64_t(const BatchPlan&)>;
 
 /// The fewest parts into which the local batch is to be cut (accumulate_steps) so that all arenas
-/// take at most `bytes`; 0: not even micro-batches of one sample do. Peaks are taken to fall with
-/// the number of parts.
+/// take at most `bytes`; 0: not even the smallest micro-batches do. Peaks are taken to fall with
+/// the number of parts; cuts for which peak_of throws InvalidArgument are none.
 int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of);
 
 /// Refuses a run that does not fit, before any memory is taken. `data_bytes`: what its sets take on

@@ -69,6 +69,8 @@ class Rank {
   Executor& executor() { return *executor_; }
   ModelState& state() { return *state_; }
   int index() const { return rank_; }
+  /// Samples of the first micro-batch of an epoch: fewer than a batch has where the set is small.
+  std::int64_t first_batch_size() const { return train_sampler_->share(0, 0).size; }
 
   /// Starts feeding from phase `phase` of the run, step `step` of it.
   void open_stream(std::int64_t phase, std::int64_t step);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 
@@ -21,6 +22,13 @@ std::string_view name_of(Phase phase) {
     case Phase::COMPILED: return "COMPILED";
   }
   return "?";
+}
+
+/// Ids of a task's tensors begin here: those of another task are no ids of this one.
+std::int32_t next_first_id() {
+  constexpr std::uint32_t kTasks = 1 << 14, kTensors = 1 << 17;
+  static std::atomic<std::uint32_t> tasks{0};
+  return std::int32_t(tasks.fetch_add(1) % kTasks * kTensors);
 }
 
 bool has_pair(const std::vector<std::pair<int, int>>& pairs, std::size_t output,
@@ -52,7 +60,8 @@ void check_outputs(const OpCall& call, const OpDef& def) {
 struct TaskBase::Impl {
   TaskDevice device;
   Phase phase = Phase::PLANNING;
-  std::vector<DTensor> tensors;  // id = index
+  const std::int32_t first_id = next_first_id();
+  std::vector<DTensor> tensors;  // id = first_id + index
   std::vector<std::string> graph_names;
   std::vector<ComputationGraph> graphs;
   TuningTable tuning;
@@ -65,13 +74,15 @@ struct TaskBase::Impl {
   }
 
   const DTensor& own(const DTensor& tensor, const char* call) const {
-    const bool known = tensor.id >= 0 && std::size_t(tensor.id) < tensors.size() &&
-                       tensors[std::size_t(tensor.id)].name == tensor.name &&
-                       tensors[std::size_t(tensor.id)].type == tensor.type;
+    const std::int64_t index = index_of(tensor);
+    const bool known = index >= 0 && index < std::int64_t(tensors.size()) &&
+                       tensors[std::size_t(index)].name == tensor.name &&
+                       tensors[std::size_t(index)].type == tensor.type;
     TR_CHECK(known, "{}: tensor \"{}\" {} is not one of this task's", call, tensor.name,
              tensor.type);
-    return tensors[std::size_t(tensor.id)];
+    return tensors[std::size_t(index)];
   }
+  std::int64_t index_of(const DTensor& tensor) const { return std::int64_t(tensor.id) - first_id; }
 
   std::int64_t place(const DTensor& tensor, const char* call) const {
     return executor->place(own(tensor, call).name);
@@ -94,7 +105,8 @@ DTensor TaskBase::alloc(const Shape& shape, DType dtype, std::string name) {
     TR_CHECK(other.name != name, "alloc: the name \"{}\" is taken by a tensor {}", name,
              other.type);
   }
-  DTensor tensor{std::int32_t(impl_->tensors.size()), std::move(name), {shape, dtype}, -1};
+  DTensor tensor{
+      impl_->first_id + std::int32_t(impl_->tensors.size()), std::move(name), {shape, dtype}, -1};
   impl_->tensors.push_back(tensor);
   return tensor;
 }
@@ -126,11 +138,11 @@ void TaskBase::add_graph(const std::string& name, const std::vector<OpCall>& ops
     for (const DTensor& tensor : call.inputs) {
       const bool missing = tensor.id < 0;
       if (!missing) impl_->own(tensor, "add_graph");
-      inputs.push_back(missing ? kNoTensor : ids[std::size_t(tensor.id)]);
+      inputs.push_back(missing ? kNoTensor : ids[std::size_t(impl_->index_of(tensor))]);
       types.push_back(missing ? TensorType{} : tensor.type);
     }
     for (const DTensor& tensor : call.outputs) {
-      outputs.push_back(ids[std::size_t(impl_->own(tensor, "add_graph").id)]);
+      outputs.push_back(ids[std::size_t(impl_->index_of(impl_->own(tensor, "add_graph")))]);
     }
     check_outputs(call, def);
     builder.add_into(call.op, inputs, outputs, call.attrs);

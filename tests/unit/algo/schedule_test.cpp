@@ -217,7 +217,7 @@ TEST(Schedule, RatesThatFp32DoesNotHoldAreRefused) {
                                       "exponential gives the learning rate"));
   EXPECT_TRUE(throws<InvalidArgument>(
       [] { check_rates(LambdaLR([](std::int64_t) { return 1e300; }), 10, 5); }, "gives 1e+300"));
-  EXPECT_THROW(ConstantLR().base_lr(1e-50).validate(), InvalidArgument) << "0 as fp32";
+  EXPECT_THROW(Scheduler(ConstantLR().base_lr(1e-50)).validate(), InvalidArgument) << "0 as fp32";
 }
 
 TEST(Watch, CountsEpochsWithoutImprovement) {

@@ -368,6 +368,20 @@ TEST_F(CreateMemoryPlans, ReportIsCompleteInTextAndJson) {
   }
 }
 
+// Batch norm of features does not take a batch of one, nor a set that leaves one for the end.
+TEST(LargestBatch, PassesOverBatchesThatAreRefused) {
+  for (const std::int64_t want : {2, 4, 7, 8, 30}) {
+    const auto peak = [](std::int64_t batch) {
+      if (batch == 1 || batch == 3 || batch % 10 == 9) throw InvalidArgument("refused");
+      return 100 + 7 * batch;
+    };
+    EXPECT_EQ(largest_batch(100 + 7 * want, peak, 1000), want);
+    EXPECT_EQ(largest_batch(100 + 7 * 9, peak, 1000), 8) << "what fits is one that is taken";
+  }
+  EXPECT_EQ(largest_batch(107, [](std::int64_t) -> std::int64_t { throw InvalidArgument("no"); }),
+            0);
+}
+
 TEST(LargestBatch, IsExact) {
   for (const std::int64_t want : {1, 2, 3, 63, 64, 65, 1000}) {
     int calls = 0;

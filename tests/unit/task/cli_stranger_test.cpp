@@ -128,6 +128,29 @@ TEST_F(Cli, ABatchBeyondTheMachinesMemoryIsRefusedWithOneThatFits) {
   EXPECT_TRUE(contains(large.err, " would fit, this is 4000000000")) << large.err;
 }
 
+// While it is looked for, batches are tried that batch norm does not take.
+TEST_F(Cli, ABatchThatFitsIsFoundForBatchNormOfFeatures) {
+  write_mnist_files(folder_.path());
+  folder_.write(
+      "r.toml",
+      "dataset.name = \"mnist\"\nglobal_batch_size = 500\ntotal_epochs = 1\n[model]\ninput = "
+      "[28, 28, 1]\nlayers = [{op = \"fc\", out_features = 32}, {op = \"bn\"}, {op = \"fc\", "
+      "out_features = 10}]\n");
+  const std::string train =
+      "train " + folder_.path("r.toml") + " --data " + folder_.path() + " --set ";
+  const Outcome large = run(train + "memory_limit=900000");
+  EXPECT_EQ(large.code, 1) << large.err;
+  EXPECT_TRUE(contains(large.err, " would fit, this is 500")) << large.err;
+  const Outcome none = run(train + "memory_limit=1000");
+  EXPECT_EQ(none.code, 1) << none.err;
+  EXPECT_TRUE(contains(none.err, "not even a batch of one sample would fit")) << none.err;
+  EXPECT_EQ(run(train + "memory_limit=900000 --set accumulate_steps=auto").code, 0);
+  const Outcome plan =
+      run("plan " + folder_.path("r.toml") + " --batch 500 --json - --budget 900000");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  EXPECT_GT(nlohmann::json::parse(plan.out).at("largest_batch"), 1);
+}
+
 TEST_F(Cli, SizesThatDifferBetweenSplitsAreNamed) {
   write_mnist_files(folder_.path());
   folder_.write("r.toml", std::string("train_transforms = [\"RandomCrop(20)\"]\n") + kBare);

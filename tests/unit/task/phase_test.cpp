@@ -51,6 +51,8 @@ TEST(SimpleTask, RefusesWrongTensors) {
   task.finalize_memory();
   EXPECT_THROW(task.add_graph("shape", {{"relu", {x}, {y}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("foreign", {{"relu", {foreign}, {x}, {}}}), InvalidArgument);
+  SimpleTask twin;  // whose tensors look the same
+  EXPECT_THROW(task.add_graph("twin", {{"relu", {twin.alloc({4})}, {x}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("unknown", {{"rellu", {x}, {x}, {}}}), InvalidArgument);
   EXPECT_THROW(task.add_graph("empty", {}), InvalidArgument);
   task.add_graph("good", {{"relu", {x}, {x}, {}}});
@@ -103,6 +105,35 @@ TEST(DeepLearningTask, RunsInsideARunAreRefused) {
   EXPECT_NE(inner.find("called while"), inner.rfind("called while")) << "in both callbacks";
   task.scale_lr(1e30);
   EXPECT_THROW(task.scale_lr(1e30), InvalidArgument) << "infinite as fp32";
+}
+
+// A rank that runs a step alone would wait for the others' sums for ever.
+TEST(DeepLearningTask, ProfilesWhateverTheRanksAndTheBatch) {
+  const toy::Quiet quiet;
+  struct Case {
+    int batch, ranks, accumulate_steps;
+  };
+  for (const auto& [batch, ranks, accumulate_steps] :
+       {Case{20, 2, 1}, {20, 1, 4}, {1000, 1, 1}, {1000, 4, 1}, {1000, 1, 10}}) {
+    SCOPED_TRACE(testing::Message() << batch << " " << ranks << " " << accumulate_steps);
+    Session session = toy::make_session(batch);
+    session.global.cpu_ranks(ranks).accumulate_steps(accumulate_steps);
+    const auto trained = [&](bool profiled) {
+      DeepLearningTask task = toy::make_task(session, toy::make_data(), 2);
+      task.callbacks({.on_step = {}, .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) {
+                        EXPECT_GT(profiled ? t.profile().size() : 9, 5u);
+                      }});
+      return task.compile(CompileInfo::NONE).run().weights_sha256;
+    };
+    EXPECT_EQ(trained(true), trained(false)) << "it changes nothing";
+  }
+  Session two = toy::make_session();
+  two.global.cpu_ranks(2);
+  DeepLearningTask task = toy::make_task(two, toy::make_data(), 1);
+  task.callbacks({.on_step = [](DeepLearningTask& t, std::int64_t, double, double) { t.profile(); },
+                  .on_epoch = {}});
+  EXPECT_TRUE(test::throws<InvalidArgument>([&] { task.compile(CompileInfo::NONE).run(); },
+                                            "profile: it is called in on_step of 2 ranks"));
 }
 
 TEST(SingleOp, GradientGoesThroughAutodiff) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "support/temp_folder.h"
+#include "support/throws.h"
 #include "toy.h"
 
 namespace tr {
@@ -52,6 +53,17 @@ TEST(RunningStatistics, AMicroBatchThatIsAlwaysEmptyNeedsNoBatchOfOne) {
       make_task({images(Tensor::uniform({10, 1, 1, 4}, -1, 1, 3)), nullptr}, 4, 1);
   task.model(seq(flatten(), fc(5, true), bn(), fc(3, true)));
   EXPECT_NO_THROW(task.compile(CompileInfo::NONE).run());
+}
+
+TEST(RunningStatistics, ALastBatchOfOneSampleIsToldAsSuch) {
+  const toy::Quiet quiet;
+  DeepLearningTask task =
+      make_task({images(Tensor::uniform({41, 1, 1, 4}, -1, 1, 3)), nullptr}, 1, 1);
+  task.model(seq(flatten(), fc(5, true), bn(), fc(3, true)));
+  EXPECT_TRUE(test::throws<InvalidArgument>(
+      [&] { task.compile(CompileInfo::NONE); },
+      "an epoch of 41 samples in batches of 20 ends with a batch of 1 sample"));
+  EXPECT_NO_THROW(task.set("drop_last", "true").compile(CompileInfo::NONE));
 }
 
 // Each rank has those of its own batches; validation reads rank 0's, as all that is saved.
