@@ -160,6 +160,11 @@ class ValueReader {
             if (!value.is_list || value.words.size() != 2) refuse(index, value, "[low, high]");
             read_word(index, {value.at, {value.words[0]}}, out->low);
             read_word(index, {value.at, {value.words[1]}}, out->high);
+          } else if constexpr (std::is_same_v<decltype(out), ImageSize*>) {
+            if (value.words.size() > 2 || (value.is_list && value.words.size() == 1))
+              refuse(index, value, "a number of pixels or [height, width]");
+            read_word(index, {value.at, {value.words.front()}}, out->height);
+            read_word(index, {value.at, {value.words.back()}}, out->width);
           } else {
             if (value.is_list) refuse(index, value, "a value that is no list");
             read_word(index, value, *out);

@@ -124,6 +124,8 @@ std::string text_of(const Target& target) {
           return std::string(data::word_of(*value));
         } else if constexpr (std::is_same_v<M, Range>) {
           return fmt::format("[{}, {}]", value->low, value->high);
+        } else if constexpr (std::is_same_v<M, ImageSize>) {
+          return data::text_of(*value);
         } else {
           return fmt::format("{}", *value);
         }

@@ -12,7 +12,8 @@
 namespace tr::zoo {
 
 /// Where a parameter's value goes; the type says what it is.
-using Target = std::variant<int*, float*, bool*, Range*, PadMode*, ResizeMode*, Interpolation*>;
+using Target =
+    std::variant<int*, float*, bool*, Range*, ImageSize*, PadMode*, ResizeMode*, Interpolation*>;
 
 struct TransformParameter {
   std::string_view name;

@@ -17,6 +17,14 @@ namespace tr {
 // Every random step draws from (seed, AUGMENT, epoch, sample id, its index in the chain), never
 // from a worker's state.
 
+/// Height and width of an image in pixels; one number is a square.
+struct ImageSize {
+  ImageSize(int side) : height(side), width(side) {}
+  ImageSize(int height, int width) : height(height), width(width) {}
+  int height, width;
+  bool operator==(const ImageSize&) const = default;
+};
+
 enum class PadMode { CONSTANT, EDGE, REFLECT, SYMMETRIC };
 
 enum class Interpolation { NEAREST, BILINEAR, BICUBIC };
@@ -25,7 +33,7 @@ enum class Interpolation { NEAREST, BILINEAR, BICUBIC };
 enum class ResizeMode {
   SHORT_SIDE,  // all of it; the shorter side becomes `size`, the ratio stays (torchvision's Resize)
   SQUARE,      // the centred square of the shorter side becomes size x size (the articles')
-  STRETCH      // all of it becomes size x size
+  STRETCH      // all of it becomes `size`, which may be a rectangle
 };
 
 /// Adds `padding` pixels on all four sides. Agrees with torchvision.transforms.Pad.
@@ -37,46 +45,46 @@ struct Pad {
   PadMode mode;
 };
 
-/// Cuts a square of `size` at a uniformly drawn position; an image smaller than it is first padded
+/// Cuts a window of `size` at a uniformly drawn position; an image smaller than it is first padded
 /// with zeros to `size`, evenly.
 struct RandomCrop {
-  explicit RandomCrop(int size) : size(size) {}
-  int size;
+  explicit RandomCrop(ImageSize size) : size(size) {}
+  ImageSize size;
 };
 
-/// Cuts the centred square of `size`; an image smaller than it is padded with zeros.
+/// Cuts the centred window of `size`; an image smaller than it is padded with zeros.
 struct CenterCrop {
-  explicit CenterCrop(int size = 224) : size(size) {}
-  int size;
+  explicit CenterCrop(ImageSize size = 224) : size(size) {}
+  ImageSize size;
 };
 
-/// Scales an image: BILINEAR or BICUBIC, by default with antialiasing. Agrees with
-/// torchvision.transforms.v2.Resize on UINT8 tensors in every bit.
+/// Scales an image: BILINEAR or BICUBIC, by default with antialiasing. A rectangle needs STRETCH.
+/// Agrees with torchvision.transforms.v2.Resize on UINT8 tensors in every bit.
 struct Resize {
-  explicit Resize(int size = 224, ResizeMode mode = ResizeMode::SHORT_SIDE,
+  explicit Resize(ImageSize size = 224, ResizeMode mode = ResizeMode::SHORT_SIDE,
                   Interpolation interpolation = Interpolation::BILINEAR, bool antialias = true)
       : size(size), mode(mode), interpolation(interpolation), antialias(antialias) {}
-  int size;
+  ImageSize size;
   ResizeMode mode;
   Interpolation interpolation;
   bool antialias;
 };
 
 /// Cuts a region of a drawn area (fraction of the image, uniform) and aspect ratio (width / height,
-/// log-uniform) and scales it to a square of `size`; ten tries, then the largest centred region of
+/// log-uniform) and scales it to `size`; ten tries, then the largest centred region of
 /// an allowed ratio. Agrees with torchvision.transforms.v2.RandomResizedCrop.
 struct RandomResizedCrop {
-  explicit RandomResizedCrop(int size = 224, float scale_min = 0.08f, float scale_max = 1.0f,
+  explicit RandomResizedCrop(ImageSize size = 224, float scale_min = 0.08f, float scale_max = 1.0f,
                              float ratio_min = 3.0f / 4, float ratio_max = 4.0f / 3)
       : size(size), scale{scale_min, scale_max}, ratio{ratio_min, ratio_max} {}
-  RandomResizedCrop(int size, Range scale, Range ratio = {3.0f / 4, 4.0f / 3},
+  RandomResizedCrop(ImageSize size, Range scale, Range ratio = {3.0f / 4, 4.0f / 3},
                     Interpolation interpolation = Interpolation::BILINEAR, bool antialias = true)
       : size(size),
         scale(scale),
         ratio(ratio),
         interpolation(interpolation),
         antialias(antialias) {}
-  int size;
+  ImageSize size;
   Range scale;
   Range ratio;
   Interpolation interpolation = Interpolation::BILINEAR;
@@ -86,12 +94,13 @@ struct RandomResizedCrop {
 /// RandomResizedCrop made cheap, as the articles have it: the area is drawn log-uniformly, so that
 /// small regions are more frequent, and scaled without antialiasing.
 struct FastRandomResizedCrop {
-  explicit FastRandomResizedCrop(int size = 224, float scale_min = 0.08f, float scale_max = 1.0f,
-                                 float ratio_min = 3.0f / 4, float ratio_max = 4.0f / 3)
+  explicit FastRandomResizedCrop(ImageSize size = 224, float scale_min = 0.08f,
+                                 float scale_max = 1.0f, float ratio_min = 3.0f / 4,
+                                 float ratio_max = 4.0f / 3)
       : size(size), scale{scale_min, scale_max}, ratio{ratio_min, ratio_max} {}
-  FastRandomResizedCrop(int size, Range scale, Range ratio = {3.0f / 4, 4.0f / 3})
+  FastRandomResizedCrop(ImageSize size, Range scale, Range ratio = {3.0f / 4, 4.0f / 3})
       : size(size), scale(scale), ratio(ratio) {}
-  int size;
+  ImageSize size;
   Range scale;
   Range ratio;
 };

@@ -28,8 +28,9 @@ void describe(const Pad& pad, pixel::Step& step) {
 
 void describe(const RandomCrop& crop, pixel::Step& step) {
   step.kind = pixel::StepKind::CROP;
-  step.crop = {{std::max(step.in.height, crop.size), std::max(step.in.width, crop.size)}};
-  step.out = {crop.size, crop.size};
+  step.crop = {
+      {std::max(step.in.height, crop.size.height), std::max(step.in.width, crop.size.width)}};
+  step.out = {crop.size.height, crop.size.width};
 }
 
 void describe(const CenterCrop& crop, pixel::Step& step) {
@@ -38,7 +39,8 @@ void describe(const CenterCrop& crop, pixel::Step& step) {
     return surplus > 0 ? pixel::centred_offset(surplus) : 0;
   };
   step.crop.drawn = 0;
-  step.crop.window = {first(step.in.height - crop.size), first(step.in.width - crop.size)};
+  step.crop.window = {first(step.in.height - crop.size.height),
+                      first(step.in.width - crop.size.width)};
 }
 
 void describe(const RandomHorizontalFlip& flip, pixel::Step& step) {

@@ -5,15 +5,18 @@
 #include "core/pixel/crop.h"
 #include "data/transforms/rules.h"
 #include "data/transforms/window.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 namespace {
 
 class RandomCropStep final : public PixelStep {
  public:
-  explicit RandomCropStep(int size) : size_(size) {}
+  explicit RandomCropStep(ImageSize size) : size_(size) {}
 
-  ImageShape out_shape(ImageShape in) const override { return {size_, size_, in.channels}; }
+  ImageShape out_shape(ImageShape in) const override {
+    return {size_.height, size_.width, in.channels};
+  }
   int max_side() const override { return kMaxPictureSide; }
 
   void apply(const ImageRef& src, std::uint8_t* dst, const pixel::StepDraws& draws,
@@ -29,9 +32,9 @@ class RandomCropStep final : public PixelStep {
 
   std::optional<SourceCrop> source_crop(const pixel::StepDraws& draws,
                                         ImageShape in) const override {
-    if (in.height < size_ || in.width < size_) return std::nullopt;
+    if (in.height < size_.height || in.width < size_.width) return std::nullopt;
     const pixel::CropWindow window = draw(draws, in);
-    return SourceCrop{window.top, window.left, size_, size_};
+    return SourceCrop{window.top, window.left, size_.height, size_.width};
   }
   void apply_crop(const DecodedCrop& crop, const SourceCrop&, std::uint8_t* dst,
                   std::byte*) const override {
@@ -41,21 +44,23 @@ class RandomCropStep final : public PixelStep {
  private:
   /// In the image; negative where the image's margin of zeros begins before it.
   pixel::CropWindow draw(const pixel::StepDraws& draws, ImageShape in) const {
-    const int canvas_height = std::max(in.height, size_), canvas_width = std::max(in.width, size_);
-    const auto window = pixel::draw_crop(draws, canvas_height, canvas_width, size_, size_);
+    const int canvas_height = std::max(in.height, size_.height);
+    const int canvas_width = std::max(in.width, size_.width);
+    const auto window =
+        pixel::draw_crop(draws, canvas_height, canvas_width, size_.height, size_.width);
     return {window.top - (canvas_height - in.height) / 2,
             window.left - (canvas_width - in.width) / 2};
   }
 
-  int size_;
+  ImageSize size_;
 };
 
 }  // namespace
 
 TransformRule rule_of(const RandomCrop& t) {
-  const std::string text = fmt::format("RandomCrop({})", t.size);
+  const std::string text = fmt::format("RandomCrop({})", text_of(t.size));
   return {.text = text,
-          .check = [=] { check_side(text, t.size); },
+          .check = [=] { check_size(text, t.size); },
           .make_step = [=] { return std::make_unique<RandomCropStep>(t.size); }};
 }
 

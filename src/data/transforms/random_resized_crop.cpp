@@ -11,10 +11,12 @@ namespace {
 
 class ResizedCropStep final : public PixelStep {
  public:
-  ResizedCropStep(int size, const pixel::CropRange& range, ResampleKind kind)
+  ResizedCropStep(ImageSize size, const pixel::CropRange& range, ResampleKind kind)
       : size_(size), range_(range), kind_(kind) {}
 
-  ImageShape out_shape(ImageShape in) const override { return {size_, size_, in.channels}; }
+  ImageShape out_shape(ImageShape in) const override {
+    return {size_.height, size_.width, in.channels};
+  }
   int max_side() const override { return kMaxPictureSide; }
   std::size_t scratch_bytes(ImageShape in) const override {
     return resample_scratch_bytes(in, out_shape(in), kind_);
@@ -35,15 +37,15 @@ class ResizedCropStep final : public PixelStep {
   std::optional<SourceCrop> source_crop(const pixel::StepDraws& draws,
                                         ImageShape in) const override {
     const auto rect = pixel::draw_resized_crop(draws, in.height, in.width, range_);
-    return SourceCrop{rect.top, rect.left, rect.height, rect.width, size_, size_};
+    return SourceCrop{rect.top, rect.left, rect.height, rect.width, size_.height, size_.width};
   }
   void apply_crop(const DecodedCrop& crop, const SourceCrop&, std::uint8_t* dst,
                   std::byte* scratch) const override {
-    resample(crop, {size_, size_}, kind_, dst, scratch);
+    resample(crop, {size_.height, size_.width}, kind_, dst, scratch);
   }
 
  private:
-  int size_;
+  ImageSize size_;
   pixel::CropRange range_;
   ResampleKind kind_;
 };
@@ -59,14 +61,14 @@ pixel::CropRange range_of(Range scale, Range ratio, bool log_scale) {
 }
 
 template <typename T>
-std::string text_of(const char* name, const T& t) {
-  return fmt::format("{}({}, scale=[{}, {}], ratio=[{}, {}]", name, t.size, t.scale.low,
+std::string region_text(const char* name, const T& t) {
+  return fmt::format("{}({}, scale=[{}, {}], ratio=[{}, {}]", name, text_of(t.size), t.scale.low,
                      t.scale.high, t.ratio.low, t.ratio.high);
 }
 
 template <typename T>
 void check_region(const std::string& text, const T& t) {
-  check_side(text, t.size);
+  check_size(text, t.size);
   check_area(text, t.scale);
   check_ratio(text, t.ratio);
 }
@@ -75,7 +77,7 @@ void check_region(const std::string& text, const T& t) {
 
 TransformRule rule_of(const RandomResizedCrop& t) {
   const std::string text =
-      text_of("RandomResizedCrop", t) +
+      region_text("RandomResizedCrop", t) +
       fmt::format(", {}, antialias={})", word_of(t.interpolation), t.antialias);
   return {.text = text,
           .check =
@@ -92,7 +94,7 @@ TransformRule rule_of(const RandomResizedCrop& t) {
 }
 
 TransformRule rule_of(const FastRandomResizedCrop& t) {
-  const std::string text = text_of("FastRandomResizedCrop", t) + ")";
+  const std::string text = region_text("FastRandomResizedCrop", t) + ")";
   return {.text = text,
           .check = [=] { check_region(text, t); },
           .make_step =

@@ -9,8 +9,8 @@
 namespace tr::data {
 namespace {
 
-std::string text_of(const Resize& t) {
-  return fmt::format("Resize({}, {}, {}, antialias={})", t.size, word_of(t.mode),
+std::string text_of_resize(const Resize& t) {
+  return fmt::format("Resize({}, {}, {}, antialias={})", text_of(t.size), word_of(t.mode),
                      word_of(t.interpolation), t.antialias);
 }
 
@@ -20,15 +20,15 @@ class ResizeStep final : public PixelStep {
       : size_(resize.size),
         mode_(resize.mode),
         kind_(resample_kind(resize.interpolation, resize.antialias)),
-        text_(text_of(resize)) {}
+        text_(text_of_resize(resize)) {}
 
   /// The longer side is cut to whole pixels, as torchvision does.
   ImageShape out_shape(ImageShape in) const override {
-    if (mode_ != ResizeMode::SHORT_SIDE) return {size_, size_, in.channels};
+    if (mode_ != ResizeMode::SHORT_SIDE) return {size_.height, size_.width, in.channels};
     if (!in.is_known()) return in;
     const int shorter = std::min(in.height, in.width);
     const auto scaled = [&](int side) {
-      return side == shorter ? size_ : int(std::int64_t(size_) * side / shorter);
+      return side == shorter ? size_.width : int(std::int64_t(size_.width) * side / shorter);
     };
     const ImageShape out{scaled(in.height), scaled(in.width), in.channels};
     TR_CHECK(out.height <= kMaxSide && out.width <= kMaxSide,
@@ -71,7 +71,7 @@ class ResizeStep final : public PixelStep {
     return part;
   }
 
-  int size_;
+  ImageSize size_;  // a square unless mode_ is STRETCH
   ResizeMode mode_;
   ResampleKind kind_;
   std::string text_;
@@ -80,12 +80,14 @@ class ResizeStep final : public PixelStep {
 }  // namespace
 
 TransformRule rule_of(const Resize& t) {
-  const std::string text = text_of(t);
+  const std::string text = text_of_resize(t);
   return {.text = text,
           .is_random = false,
           .check =
               [=] {
-                check_side(text, t.size);
+                check_size(text, t.size);
+                TR_CHECK(t.size.height == t.size.width || t.mode == ResizeMode::STRETCH,
+                         "{}: a size of two sides needs STRETCH", text);
                 check_scaling(text, t.interpolation);
               },
           .make_step = [=] { return std::make_unique<ResizeStep>(t); }};

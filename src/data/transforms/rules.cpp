@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "data/transforms/words.h"
 
 namespace tr::data {
 
@@ -22,8 +23,10 @@ void PixelStep::apply_crop(const DecodedCrop&, const SourceCrop&, std::uint8_t*,
   TR_ASSERT(!"apply_crop() of a step that gave no source_crop()");
 }
 
-void check_side(const std::string& who, int size) {
-  TR_CHECK(size >= 1 && size <= kMaxSide, "{}: size is {}, must be in 1..{}", who, size, kMaxSide);
+void check_size(const std::string& who, ImageSize size) {
+  const auto is_side = [](int side) { return side >= 1 && side <= kMaxSide; };
+  TR_CHECK(is_side(size.height) && is_side(size.width), "{}: size is {}, must be in 1..{}", who,
+           text_of(size), kMaxSide);
 }
 
 void check_fill(const std::string& who, int fill) {

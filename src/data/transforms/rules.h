@@ -50,7 +50,7 @@ std::unique_ptr<PixelStep> make_step(const Transform& t);
 
 // What parameters must be; `who` is the transform's text.
 // @throws InvalidArgument  with the value and what was expected.
-void check_side(const std::string& who, int size);
+void check_size(const std::string& who, ImageSize size);
 void check_fill(const std::string& who, int fill);
 void check_probability(const std::string& who, float p);
 void check_area(const std::string& who, Range scale);

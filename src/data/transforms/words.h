@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "renaissance/data/transforms.h"
@@ -24,6 +25,13 @@ template <>
 struct Words<ResizeMode> {
   static constexpr std::string_view kAll[] = {"SHORT_SIDE", "SQUARE", "STRETCH"};
 };
+
+/// "224", "[60, 160]"
+inline std::string text_of(ImageSize size) {
+  const std::string height = std::to_string(size.height);
+  if (size.height == size.width) return height;
+  return "[" + height + ", " + std::to_string(size.width) + "]";
+}
 
 /// "BILINEAR"
 template <typename E>

@@ -108,6 +108,53 @@ double rotated(const Image& image, double degrees, int y, int x, int c) {
          fy * ((1 - fx) * p(y0 + 1, x0) + fx * p(y0 + 1, x0 + 1));
 }
 
+/// Rows and columns of `image` from (top, left) on; zeros outside.
+Image window_of(const Image& image, int top, int left, int height, int width) {
+  Image out{{height, width, image.shape.channels}, {}};
+  for (int y = top; y < top + height; ++y) {
+    for (int x = left; x < left + width; ++x) {
+      const bool inside = y >= 0 && x >= 0 && y < image.shape.height && x < image.shape.width;
+      for (int c = 0; c < image.shape.channels; ++c)
+        out.pixels.push_back(inside ? std::uint8_t(at(image, y, x, c)) : std::uint8_t(0));
+    }
+  }
+  return out;
+}
+
+TEST(RectangleTest, CropsCutBothSides) {
+  const Image image = random_image({30, 50, 3}, 8);
+  const auto centre = make_step(CenterCrop(ImageSize(10, 41)));
+  EXPECT_EQ(run_step(*centre, image, draws_of(0)).pixels, window_of(image, 10, 4, 10, 41).pixels);
+  const auto taller = make_step(CenterCrop(ImageSize(34, 7)));  // two rows of zeros on both ends
+  EXPECT_EQ(run_step(*taller, image, draws_of(0)).pixels, window_of(image, -2, 22, 34, 7).pixels);
+  const auto drawn = make_step(RandomCrop(ImageSize(8, 45)));
+  for (std::uint64_t sample = 0; sample < 20; ++sample) {
+    const auto window = pixel::draw_crop(draws_of(sample), 30, 50, 8, 45);
+    EXPECT_EQ(run_step(*drawn, image, draws_of(sample)).pixels,
+              window_of(image, window.top, window.left, 8, 45).pixels);
+  }
+}
+
+TEST(RectangleTest, RegionsAreScaledToBothSides) {
+  const Image image = random_image({40, 60, 3}, 9);
+  for (const Transform& region : {Transform(RandomResizedCrop(ImageSize(12, 33))),
+                                  Transform(FastRandomResizedCrop(ImageSize(12, 33)))}) {
+    const auto step = make_step(region);
+    for (std::uint64_t sample = 0; sample < 20; ++sample) {
+      const auto crop = step->source_crop(draws_of(sample), image.shape);
+      ASSERT_TRUE(crop);
+      EXPECT_EQ(crop->target_height, 12);
+      EXPECT_EQ(crop->target_width, 33);
+      const bool smooth = std::holds_alternative<RandomResizedCrop>(region);
+      const auto stretch = make_step(
+          Resize(ImageSize(12, 33), ResizeMode::STRETCH, Interpolation::BILINEAR, smooth));
+      const Image part = window_of(image, crop->top, crop->left, crop->height, crop->width);
+      EXPECT_EQ(run_step(*step, image, draws_of(sample)).pixels,
+                run_step(*stretch, part, draws_of(0)).pixels);
+    }
+  }
+}
+
 TEST(RandomRotationTest, MatchesBilinearInDouble) {
   for (const ImageShape shape : kShapes) {
     const Image image = random_image(shape, 4);

@@ -71,6 +71,22 @@ TEST(Pictures, FewerClassesThanOutputsTrainAndAMissingValidationIsAnnounced) {
   EXPECT_EQ(log.count("validation is off: the data have no validation split"), 1) << log.text();
 }
 
+TEST(Pictures, RectanglesTrainAndPredict) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  Session session = session_of(folder);
+  session.preprocessor.train_transforms(RandomResizedCrop(ImageSize(6, 16)))
+      .val_transforms(Resize(ImageSize(6, 16), ResizeMode::STRETCH));
+  DeepLearningTask task = task_of(session, 3);
+  task.compile(CompileInfo::NONE);
+  EXPECT_EQ(task.run().history.size(), 1u);
+  EXPECT_EQ(task.fetch("1.weight").shape(), Shape({3, 6 * 16 * 3}));
+  session.preprocessor.val_transforms(Resize(ImageSize(16, 6), ResizeMode::STRETCH));
+  DeepLearningTask turned = task_of(session, 3);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { turned.compile(CompileInfo::NONE); }, "16"));
+}
+
 // Each rank would else hold a copy of its own: the files are gone once the first one has read them.
 TEST(Pictures, FullyModeReadsASetOnceForAllRanks) {
   const auto sha_of = [](bool fully, int ranks) {

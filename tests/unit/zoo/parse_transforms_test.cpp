@@ -63,6 +63,7 @@ Transform sound(const TransformForm& form) {
   for (std::size_t i = 0; i < form.num_required; ++i) {
     const Target target = form.parameters[i].target(transform);
     if (int* const* value = std::get_if<int*>(&target)) **value = 3;
+    if (ImageSize* const* value = std::get_if<ImageSize*>(&target)) **value = 3;
   }
   return transform;
 }
@@ -78,6 +79,8 @@ std::string bits_of(const TransformForm& form, Transform transform) {
             text += std::to_string(std::bit_cast<std::uint64_t>(*value));
           } else if constexpr (std::is_same_v<M, float>) {
             text += std::to_string(std::bit_cast<std::uint32_t>(*value));
+          } else if constexpr (std::is_same_v<M, ImageSize>) {
+            text += data::text_of(*value);
           } else {
             text += std::to_string(int(*value));
           }
