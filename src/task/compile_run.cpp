@@ -122,7 +122,7 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches,
   options.top_k = train.top_k;
   options.confusion = train.confusion_matrix;
   options.rates = groups.rates;
-  options.num_decay_columns = int(groups.decays.size());
+  options.num_rate_columns = int(groups.columns.size());
   options.num_objectives = int(train.objectives.size());
   for (const Objective& objective : train.objectives)
     options.groups.push_back({.match = objective.trains});
@@ -181,7 +181,7 @@ void check_frozen_names(const ArchPlan& arch, const std::vector<Freeze>& rules) 
 }
 
 ResolvedGroups groups_of(const ArchPlan& arch, const TrainOptions& train) {
-  return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer.weight_decay);
+  return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer);
 }
 
 /// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision,
@@ -442,7 +442,7 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.sample_fields = fields;
   compile_request.loss = std::move(loss);
   compile_request.optimizer =
-      optimizer_spec(run.config.train.optimizer, run.config.train.scheduler, 0);
+      optimizer_spec(run.config.train.optimizer, run.config.train.scheduler, 0, run.groups.momenta);
   add_objectives(run.config.train, compile_request);
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);

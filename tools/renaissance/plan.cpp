@@ -56,10 +56,10 @@ struct Planned {
   Loss loss;
   Optimizer optimizer;
   std::vector<ParamGroup> groups = {};
-  double base_lr = 0;
+  Scheduler scheduler = {};
 
   ResolvedGroups groups_of(const ArchPlan& arch) const {
-    return resolve_groups(arch, groups, base_lr, optimizer.weight_decay);
+    return resolve_groups(arch, groups, scheduler.base_lr, optimizer);
   }
 };
 
@@ -76,11 +76,8 @@ Planned planned(const std::string& name) {
   TR_CHECK(file.input, "{}: a plan needs the key input = [height, width, channels] in [model]",
            name);
   const TrainOptions& train = file.config.train;
-  return {{name, *file.model, *file.input},
-          train.loss,
-          train.optimizer,
-          train.groups,
-          train.scheduler.base_lr};
+  return {
+      {name, *file.model, *file.input}, train.loss, train.optimizer, train.groups, train.scheduler};
 }
 
 /// Some op of the model has no kernel in this build: what workspace it will take is not known yet.
@@ -164,11 +161,11 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
   request.sample_fields = {{"image", {model.input, DType::FP32}},
                            {"label", {Shape{}, DType::INT32}}};
   request.loss = loss_spec(what.loss);
-  request.optimizer = optimizer_spec(what.optimizer);
   request.graph.matrices_except = matrices_except(what.optimizer);
   const ResolvedGroups groups = what.groups_of(expand(model.blueprint, request.sample_fields));
+  request.optimizer = optimizer_spec(what.optimizer, what.scheduler, 0, groups.momenta);
   request.graph.rates = groups.rates;
-  request.graph.num_decay_columns = int(groups.decays.size());
+  request.graph.num_rate_columns = int(groups.columns.size());
   if (args.dtype != "fp32") request.graph.low_dtype = dtype_from_name(args.dtype);
   request.graph.loss_scaling = args.dtype == "fp16";
   request.memory.recompute_bytes = args.recompute;
@@ -272,9 +269,9 @@ int run_plan(PlanArgs args) {
   args.batch = integer("--batch", args.batch_text);
   args.budget = integer("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
-  constexpr std::int64_t kLargestBudget = std::int64_t{1} << 60;
+  constexpr std::int64_t kLargestBudget = std::int64_t{1} << 46;  // half of what can be addressed
   TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
-           "--budget is {}, expected bytes, at most 2^60", args.budget);
+           "--budget is {}, expected bytes, at most 2^46", args.budget);
   args.recompute = integer("--recompute", args.recompute_text);
   TR_CHECK(args.recompute >= 0, "--recompute is {}, expected bytes", args.recompute);
   TR_CHECK(args.budget == 0 || args.recompute == 0,
