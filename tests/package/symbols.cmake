@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the installed library exports is in namespace tr and stands in an installed header; nothing of the libraries inside,
 # nothing of the standard library, nothing of C.
+cmake_policy(SET CMP0057 NEW)  # IN_LIST
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 set(prefix "${FOLDER}/symbols/prefix")
 install_into("${prefix}")
@@ -31,7 +32,8 @@ function(undeclared lines out)
     if(name STREQUAL "")
       continue()
     endif()
-    string(REGEX REPLACE "<.*|[(].*" "" plain "${name}")
+    string(REGEX REPLACE "operator[^A-Za-z_].*$" "operator" plain "${name}")
+    string(REGEX REPLACE "<.*|[(].*" "" plain "${plain}")
     string(REGEX MATCH "([A-Za-z_][A-Za-z_0-9]*)$" last "${plain}")
     string(REGEX REPLACE "^tr::" "" inside "${plain}")
     if(plain STREQUAL inside OR inside MATCHES "^(cpu|cuda|data|dist|detail|ops|test|zoo::detail)::" OR
