@@ -7,7 +7,8 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The objects of the static library `tr`. Only what is marked TR_API can be linked; libraries inside stay inside.
+# The objects of the static library `tr`. Only what is marked TR_API can be linked (tests/package/symbols.cmake holds it);
+# libraries inside stay inside.
 get_property(modules GLOBAL PROPERTY TR_MODULES)
 add_library(renaissance_library SHARED)
 add_library(renaissance::renaissance ALIAS renaissance_library)
@@ -17,7 +18,9 @@ foreach(module ${modules})
   target_link_libraries(renaissance_library PRIVATE ${libraries})
 endforeach()
 target_compile_features(renaissance_library INTERFACE cxx_std_20)
-target_link_options(renaissance_library PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)
+target_link_options(renaissance_library PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs
+                    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/renaissance.map)
+set_target_properties(renaissance_library PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/renaissance.map)
 set_target_properties(renaissance_library PROPERTIES
   OUTPUT_NAME renaissance EXPORT_NAME renaissance LINKER_LANGUAGE CXX
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -250,18 +250,23 @@ OptimizerSpec optimizer_spec(const Optimizer& optimizer) {
   return spec;
 }
 
-OptimizerSpec optimizer_spec(const Optimizer& optimizer, const Scheduler& scheduler, int group) {
+OptimizerSpec optimizer_spec(const Optimizer& optimizer, const Scheduler& scheduler, int group,
+                             bool groups_set_momenta) {
   OptimizerSpec spec = optimizer_spec(optimizer);
-  if (scheduler.kind != Scheduler::Kind::ONE_CYCLE || !scheduler.cycle_momentum) return spec;
+  const bool cycles = scheduler.kind == Scheduler::Kind::ONE_CYCLE && scheduler.cycle_momentum;
+  TR_CHECK(!cycles || !groups_set_momenta,
+           "scheduler: cycle_momentum is on, and groups set a momentum or a beta: expected one of "
+           "them");
+  if (!cycles && !groups_set_momenta) return spec;
   TR_CHECK(spec.op == "sgd" || spec.op == "adam",
            "scheduler: cycle_momentum is on, which goes with sgd, adam and adamw, not with {}",
            name_of(optimizer.kind));
-  Attrs attrs{{"group", std::int64_t(group)}, {"decoupled", spec.attrs.flag("decoupled")}};
+  Attrs attrs{{"decoupled", spec.attrs.flag("decoupled")}};
   if (spec.op == "sgd") {
     attrs.set("nesterov", spec.attrs.flag("nesterov"));
     spec.num_moments = 1;
   } else {
-    attrs.set("beta2", spec.attrs.f64("beta2")).set("eps", spec.attrs.f64("eps"));
+    attrs.set("group", std::int64_t(group)).set("eps", spec.attrs.f64("eps"));
   }
   return {spec.op + "_cycle", std::move(attrs), spec.num_moments};
 }

@@ -16,10 +16,11 @@ std::optional<std::vector<std::string>> matrices_except(const Optimizer& optimiz
 /// Whether weights of two axes are matrices to it.
 bool moves_matrices(Optimizer::Kind kind);
 
-/// The same under a schedule. One that moves the momentum chooses the op that reads it from the
-/// step table, kGroupMomentum of parameter group `group`.
+/// The same under a schedule. One that moves the momentum, or parameter groups that set momenta or
+/// betas, choose the op that reads them from the step table; most parameters are of column `group`.
 /// @throws InvalidArgument  the schedule moves a momentum, and the optimizer is not SGD, Adam or
-/// AdamW.
-OptimizerSpec optimizer_spec(const Optimizer& optimizer, const Scheduler& scheduler, int group);
+/// AdamW, or groups set it too.
+OptimizerSpec optimizer_spec(const Optimizer& optimizer, const Scheduler& scheduler, int group,
+                             bool groups_set_momenta = false);
 
 }  // namespace tr

@@ -29,7 +29,12 @@ void check_rate(const char* name, const std::optional<double>& value) {
            "group: {} is {}, expected at least 0, as fp32", name, *value);
 }
 
-/// A rate or decay of one parameter, and the group that set it.
+void check_momentum(const char* name, const std::optional<double>& value) {
+  TR_CHECK(!value || (*value >= 0 && *value < 1), "group: {} is {}, expected 0 <= {} < 1", name,
+           *value, name);
+}
+
+/// What of one parameter a group set, and which.
 struct Setting {
   std::optional<double> value;
   const ParamGroup* by = nullptr;
@@ -44,7 +49,7 @@ struct Setting {
 };
 
 struct Settings {
-  Setting lr_scale, decay;
+  Setting lr_scale, decay, momentum, beta2;  // momentum: of SGD; beta1 of Adam
 };
 
 Settings settings_of(const Param& param, std::span<const ParamGroup> groups, double base_lr,
@@ -61,6 +66,9 @@ Settings settings_of(const Param& param, std::span<const ParamGroup> groups, dou
     if (group.weight_decay) all.decay.set("weight decay", param.name, group, *group.weight_decay);
     if (group.decay_scale)
       all.decay.set("weight decay", param.name, group, weight_decay * *group.decay_scale);
+    if (group.momentum) all.momentum.set("momentum", param.name, group, *group.momentum);
+    if (group.beta1) all.momentum.set("beta1", param.name, group, *group.beta1);
+    if (group.beta2) all.beta2.set("beta2", param.name, group, *group.beta2);
   }
   return all;
 }
@@ -73,29 +81,73 @@ void check_match(const ArchPlan& plan, const ParamGroup& group) {
            group.match, plan.params.empty() ? "" : plan.params.front().name);
 }
 
-/// The number of `decay` among the further columns, a new one at need.
-int column_of(double decay, std::vector<double>& decays) {
-  const auto known = std::find(decays.begin(), decays.end(), decay);
-  if (known != decays.end()) return int(known - decays.begin());
-  decays.push_back(decay);
-  return int(decays.size()) - 1;
+bool is_adam(const Optimizer& optimizer) {
+  return optimizer.kind == Optimizer::Kind::ADAM || optimizer.kind == Optimizer::Kind::ADAMW;
+}
+
+/// What the group sets beside rates is something that the optimizer's op takes from the step table.
+void check_momenta(const ParamGroup& group, const Optimizer& optimizer) {
+  const bool sgd = optimizer.kind == Optimizer::Kind::SGD, betas = group.beta1 || group.beta2;
+  if (!group.momentum && !betas) return;
+  const std::string_view name = name_of(optimizer.kind);
+  TR_CHECK(!sgd || !betas, "group \"{}\": it sets a beta, and {} has a momentum", group.match,
+           name);
+  TR_CHECK(!is_adam(optimizer) || !group.momentum,
+           "group \"{}\": it sets a momentum, and {} has beta1 and beta2", group.match, name);
+  if (sgd || is_adam(optimizer)) return;
+  throw_as<Unsupported>(
+      "group \"{}\": it sets a {}, which {} has for all parameters alone; those of a group go with "
+      "sgd, adam and adamw",
+      group.match, group.momentum ? "momentum" : "beta", name);
+}
+
+/// The number of `values` among the further columns, a new one at need.
+int column_of(const GroupValues& values, std::vector<GroupValues>& columns) {
+  const auto known = std::find(columns.begin(), columns.end(), values);
+  if (known != columns.end()) return int(known - columns.begin());
+  columns.push_back(values);
+  return int(columns.size()) - 1;
 }
 
 /// Parameters with equal rates, for the table that is shown.
 struct Row {
-  double lr_scale, decay;
+  double lr_scale;
+  GroupValues values;
   std::int64_t params = 0, elements = 0;
   std::string first;
 };
 
-std::string text_of(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:>8} {:>12} {:>7} {:>12}  {}", "rate", "weight decay", "tensors",
-                                 "parameters", "first");
+std::string momenta_text(const Optimizer& optimizer, const GroupValues& values) {
+  const std::string second = is_adam(optimizer) ? fmt::format(", {:.4g}", values.beta2) : "";
+  return fmt::format("{:.4g}{}", values.momentum, second);
+}
+
+std::string text_of(const std::vector<Row>& rows, const Optimizer& optimizer, bool momenta) {
+  const auto line = [&](const std::string& rate, const std::string& decay, const std::string& own,
+                        auto params, auto elements, const std::string& first) {
+    const std::string middle = momenta ? fmt::format(" {:>14}", own) : "";
+    return fmt::format("{:>8} {:>12}{} {:>7} {:>12}  {}", rate, decay, middle, params, elements,
+                       first);
+  };
+  std::string text = line("rate", "weight decay", is_adam(optimizer) ? "betas" : "momentum",
+                          "tensors", "parameters", "first");
   for (const Row& row : rows) {
-    text += fmt::format("\n{:>8} {:>12} {:>7} {:>12}  {}", fmt::format("x {:.4g}", row.lr_scale),
-                        fmt::format("{:.4g}", row.decay), row.params, row.elements, row.first);
+    text +=
+        "\n" + line(fmt::format("x {:.4g}", row.lr_scale), fmt::format("{:.4g}", row.values.decay),
+                    momenta_text(optimizer, row.values), row.params, row.elements, row.first);
   }
   return text;
+}
+
+/// What the parameter's segment and the step table get. `shown` is what holds, decay included.
+ParamRates rates_of(const Settings& own, double usual_decay, const GroupValues& usual,
+                    GroupValues shown, std::vector<GroupValues>& columns) {
+  ParamRates rates{.lr_scale = float(own.lr_scale.value.value_or(1))};
+  if (own.decay.value) rates.decays = shown.decay != 0;
+  const bool other = own.decay.value && shown.decay != usual_decay && shown.decay != 0;
+  if (!other) shown.decay = usual.decay;  // what decays not at all may share the column
+  if (shown != usual) rates.column = column_of(shown, columns);
+  return rates;
 }
 
 }  // namespace
@@ -105,12 +157,16 @@ void ParamGroup::validate() const {
   check_rate("lr_scale", lr_scale);
   check_rate("weight_decay", weight_decay);
   check_rate("decay_scale", decay_scale);
+  check_momentum("momentum", momentum);
+  check_momentum("beta1", beta1);
+  check_momentum("beta2", beta2);
   TR_CHECK(!lr || !lr_scale, "group \"{}\": lr and lr_scale are given, expected one of them",
            match);
   TR_CHECK(!weight_decay || !decay_scale,
            "group \"{}\": weight_decay and decay_scale are given, expected one of them", match);
-  TR_CHECK(lr || lr_scale || weight_decay || decay_scale,
-           "group \"{}\": it sets nothing, expected a rate or a weight decay", match);
+  TR_CHECK(lr || lr_scale || weight_decay || decay_scale || momentum || beta1 || beta2,
+           "group \"{}\": it sets nothing, expected a rate, a weight decay, a momentum or a beta",
+           match);
   TR_CHECK(has(ParamKinds::ALL, kinds), "group \"{}\": it has no kind of parameters", match);
 }
 
@@ -142,31 +198,41 @@ bool matches(std::string_view match, std::string_view name) {
   return false;
 }
 
+GroupValues values_of(const Optimizer& optimizer) {
+  const Optimizer o = optimizer.resolved();
+  return {o.weight_decay, is_adam(o) ? *o.beta1 : *o.momentum, *o.beta2};
+}
+
 ResolvedGroups resolve_groups(const ArchPlan& plan, std::span<const ParamGroup> groups,
-                              double base_lr, double weight_decay) {
+                              double base_lr, const Optimizer& optimizer) {
   ResolvedGroups result;
   if (groups.empty()) return result;
   for (const ParamGroup& group : groups) {
     group.validate();
     check_match(plan, group);
+    check_momenta(group, optimizer);
+    result.momenta = result.momenta || group.momentum || group.beta1 || group.beta2;
   }
+  const GroupValues usual = values_of(optimizer);
   std::vector<Row> rows;
   for (const Param& param : plan.params) {
     if (param.spec.kind == ParamKind::BUFFER) continue;
-    const Settings own = settings_of(param, groups, base_lr, weight_decay);
-    const double usual = param.spec.kind == ParamKind::WEIGHT ? weight_decay : 0;
-    const double decay = own.decay.value.value_or(usual), scale = own.lr_scale.value.value_or(1);
-    ParamRates rates{.lr_scale = float(scale)};
-    if (own.decay.value && decay == 0) rates.decay_column = ParamRates::kNoDecay;
-    if (decay != usual && decay != 0) rates.decay_column = column_of(decay, result.decays);
-    if (own.lr_scale.value || own.decay.value) result.rates.emplace(param.name, rates);
+    const Settings own = settings_of(param, groups, base_lr, usual.decay);
+    const double usual_decay = param.spec.kind == ParamKind::WEIGHT ? usual.decay : 0;
+    const GroupValues shown = {own.decay.value.value_or(usual_decay),
+                               own.momentum.value.value_or(usual.momentum),
+                               own.beta2.value.value_or(usual.beta2)};
+    const double scale = own.lr_scale.value.value_or(1);
+    const ParamRates rates = rates_of(own, usual_decay, usual, shown, result.columns);
+    if (own.lr_scale.value || own.decay.value || rates.column != ParamRates::kRuleColumn)
+      result.rates.emplace(param.name, rates);
     auto row = std::find_if(rows.begin(), rows.end(),
-                            [&](const Row& r) { return r.lr_scale == scale && r.decay == decay; });
-    if (row == rows.end()) row = rows.insert(row, {scale, decay, 0, 0, param.name});
+                            [&](const Row& r) { return r.lr_scale == scale && r.values == shown; });
+    if (row == rows.end()) row = rows.insert(row, {scale, shown, 0, 0, param.name});
     ++row->params;
     row->elements += param.spec.type.shape.num_elements();
   }
-  result.text = text_of(rows);
+  result.text = text_of(rows, optimizer, result.momenta);
   return result;
 }
 

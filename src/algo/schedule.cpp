@@ -30,7 +30,7 @@ double warm_restarts(const Scheduler& s, const Position& p) {
     done -= cycle;
     cycle *= s.t_mult;
   }
-  return cosine(s.base_lr, s.eta_min, done, cycle);
+  return cosine(s.base_lr, s.lowest_rate(), done, cycle);
 }
 
 double stable_then_decay(const Scheduler& s, const Position& p) {
@@ -79,7 +79,7 @@ double after_warmup(const Scheduler& s, const Position& p) {
   switch (s.kind) {
     case Kind::COSINE: {
       const std::int64_t divisor = s.by_batch ? p.length : p.length - 1;
-      return cosine(s.base_lr, s.eta_min, p.done, std::max<std::int64_t>(1, divisor));
+      return cosine(s.base_lr, s.lowest_rate(), p.done, std::max<std::int64_t>(1, divisor));
     }
     case Kind::CONSTANT: return s.base_lr;
     case Kind::STEP: return s.base_lr * std::pow(s.gamma, double(p.done / (s.step_size * p.unit)));

@@ -75,7 +75,7 @@ void check_plateau(const Scheduler& s) {
 /// Options that only one kind reads.
 void check_kind_options(const Scheduler& s) {
   switch (s.kind) {
-    case Kind::COSINE: return check_at_most_base(s, "eta_min", s.eta_min);
+    case Kind::COSINE: return check_at_most_base(s, "eta_min", s.lowest_rate());
     case Kind::CONSTANT: return;
     case Kind::STEP: check_epochs("step_size", s.step_size); return check_gamma(s);
     case Kind::MULTI_STEP:
@@ -97,7 +97,7 @@ void check_kind_options(const Scheduler& s) {
     case Kind::COSINE_WARM_RESTARTS:
       check_epochs("T_0", s.t_0);
       check_epochs("T_mult", s.t_mult);
-      return check_at_most_base(s, "eta_min", s.eta_min);
+      return check_at_most_base(s, "eta_min", s.lowest_rate());
     case Kind::LINEAR:
       check_at_least("start_factor", s.start_factor, 0);
       check_at_least("end_factor", s.end_factor, 0);
@@ -126,6 +126,11 @@ Kind scheduler_kind_from_name(std::string_view name) {
     known.emplace_back(text);
   }
   throw_as<InvalidArgument>("{}", unknown_name_message("scheduler", name, known));
+}
+
+double Scheduler::lowest_rate() const {
+  constexpr double kCosineEnd = 1e-6;
+  return eta_min.value_or(kind == Kind::COSINE ? std::min(kCosineEnd, base_lr) : 0);
 }
 
 void Scheduler::validate() const {

@@ -37,6 +37,11 @@ struct Rates {
   float lr, decay;
 };
 
+/// Of one segment in the running step, where they are no attributes: sgd's momentum, adam's betas.
+struct Momenta {
+  float first, second;
+};
+
 struct NoShared {};
 
 /// Chen et al. 2023, arXiv:2302.06675; lion-pytorch.

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/format.h"
 #include "core/nearest_name.h"
+#include "core/saturate.h"
 #include "graph/blueprint_node.h"
 #include "graph/num_inputs.h"
 
@@ -305,7 +306,7 @@ std::int64_t ArchPlan::num_params() const {
 
 std::int64_t ArchPlan::flops() const {
   std::int64_t sum = 0;
-  for (const ArchLayer& layer : layers) sum += layer.cost.flops;
+  for (const ArchLayer& layer : layers) sum = saturated_sum(sum, layer.cost.flops);
   return sum;
 }
 

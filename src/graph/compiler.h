@@ -69,9 +69,10 @@ struct GroupRule {
 
 /// Rates of one parameter beside those of its GroupRule.
 struct ParamRates {
-  static constexpr int kRuleDecay = -1, kNoDecay = -2;
+  static constexpr int kRuleColumn = -1;
   float lr_scale = 1;
-  int decay_column = kRuleDecay;  // or: of the step table, behind those of the rules
+  int column = kRuleColumn;    // of the step table, behind those of the rules
+  std::optional<bool> decays;  // unset: as its rule says
 };
 
 /// The dtype in which layers compute, whatever their ops' definitions say. `layer` is a layer's
@@ -133,7 +134,7 @@ struct GraphOptions {
   /// Parameters by name whose rates differ from their rule's (algo/param_groups.h), and how many
   /// columns of the step table these need.
   std::map<std::string, ParamRates> rates;
-  int num_decay_columns = 0;
+  int num_rate_columns = 0;
   /// The optimizer treats weights of two axes as matrices (Segment::rows), but for those whose
   /// names begin so. Unset: it treats none.
   std::optional<std::vector<std::string>> matrices_except;

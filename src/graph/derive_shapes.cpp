@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "graph/compiler.h"
 
 namespace tr {
@@ -17,6 +18,15 @@ TensorType input_type(const LogicalTensor& tensor, const VariantKey& key) {
     throw_as<InvalidArgument>("variant {}: the field '{}' is missing", key.name, tensor.name);
   }
   return it->second;
+}
+
+/// What all tensors take together stays countable, whatever is summed of it later.
+void check_sum(const std::vector<TensorType>& types, const VariantKey& key) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+  std::int64_t sum = 0;
+  for (const TensorType& type : types) sum = saturated_sum(sum, bytes_of(type));
+  if (sum <= kMostBytes) return;
+  throw_as<OutOfMemory>("variant {}: its tensors have more than 2^60 bytes together", key.name);
 }
 
 }  // namespace
@@ -53,6 +63,7 @@ std::vector<TensorType> derive_shapes(const ComputationGraph& graph, const Varia
       }
     }
   }
+  check_sum(types, key);
   return types;
 }
 

@@ -42,10 +42,9 @@ bool is_matrix(const Param& param, const GraphOptions& options) {
 
 void set_rates(Segment& segment, const ParamRates& rates, const GraphOptions& options) {
   segment.lr_scale *= rates.lr_scale;
-  if (rates.decay_column == ParamRates::kNoDecay) segment.decay_scale = 0;
-  if (rates.decay_column < 0) return;
-  segment.group = int(options.groups.size()) + 1 + rates.decay_column;
-  segment.decay_scale = 1;
+  if (rates.decays) segment.decay_scale = *rates.decays ? 1.0f : 0.0f;
+  if (rates.column == ParamRates::kRuleColumn) return;
+  segment.group = int(options.groups.size()) + 1 + rates.column;
 }
 
 Segment make_segment(int param, const Param& of, std::int64_t begin, const GraphOptions& options) {
@@ -116,7 +115,7 @@ void cut_buckets(ParamLayout& layout, const GraphOptions& options) {
 }  // namespace
 
 int num_param_groups(const GraphOptions& options) {
-  return int(options.groups.size()) + 1 + options.num_decay_columns;
+  return int(options.groups.size()) + 1 + options.num_rate_columns;
 }
 
 ParamLayout layout_params(const ArchPlan& plan, const GraphOptions& options) {

@@ -25,7 +25,7 @@ struct ParamLayout {
 };
 
 /// Columns of the step table: one a rule of options.groups, in order, one for what no rule matches,
-/// then those of ParamRates::decay_column.
+/// then those of ParamRates::column.
 int num_param_groups(const GraphOptions& options);
 
 /// Pure. Groups and decay from options.groups (Segment::group is the rule's index); buckets of FP32

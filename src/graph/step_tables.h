@@ -26,7 +26,13 @@ enum StepFloatIndex : int {
   kFloatInvWeight = 0,  // 1 / valid samples in the global batch
   kFloatHeader = 2
 };
-enum GroupColumn : int { kGroupLr = 0, kGroupDecay = 1, kGroupMomentum = 2, kGroupColumns = 4 };
+enum GroupColumn : int {
+  kGroupLr = 0,
+  kGroupDecay = 1,
+  kGroupMomentum = 2,  // of sgd; beta1 of adam
+  kGroupBeta2 = 3,     // of adam
+  kGroupColumns = 4
+};
 constexpr int step_floats_columns(int num_groups) {
   return kFloatHeader + kGroupColumns * num_groups;
 }

@@ -19,7 +19,8 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   ops::check_floating("x", in[0]);
   ops::check_rank("x", in[0], 4, "[N, H, W, C]");
   const std::int64_t multiple = attrs.i64("multiple");
-  TR_CHECK(multiple >= 1, "multiple is {}, expected at least 1", multiple);
+  TR_CHECK(multiple >= 1 && multiple <= (1 << 20), "multiple is {}, expected 1 to {}", multiple,
+           1 << 20);
   const std::int64_t channels = in[0].shape.back();
   return {{in[0].shape.with_dim(3, (channels + multiple - 1) / multiple * multiple), in[0].dtype}};
 }

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/conv_geometry.h"
 #include "ops/rules.h"
 
@@ -120,7 +121,8 @@ std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout
 
 Cost cost(const Attrs& attrs, Types in, Types out) {
   const std::int64_t bias = attrs.flag("bias") ? out[0].shape.num_elements() : 0;
-  return {2 * conv_geometry(attrs, in[0]).multiply_adds() + bias, ops::bytes_moved(in, out)};
+  return {saturated_sum(saturated_product({2, conv_geometry(attrs, in[0]).multiply_adds()}), bias),
+          ops::bytes_moved(in, out)};
 }
 
 std::vector<TensorType> infer_dx(const Attrs& attrs, Types in) {
@@ -131,7 +133,8 @@ std::vector<TensorType> infer_dx(const Attrs& attrs, Types in) {
 }
 
 Cost cost_dx(const Attrs& attrs, Types in, Types out) {
-  return {2 * conv_geometry(attrs, out[0]).multiply_adds(), ops::bytes_moved(in.first(2), out)};
+  return {saturated_product({2, conv_geometry(attrs, out[0]).multiply_adds()}),
+          ops::bytes_moved(in.first(2), out)};
 }
 
 std::vector<TensorType> infer_dweight(const Attrs& attrs, Types in) {
@@ -145,7 +148,8 @@ std::vector<TensorType> infer_dweight(const Attrs& attrs, Types in) {
 
 Cost cost_dweight(const Attrs& attrs, Types in, Types out) {
   const std::int64_t bias = attrs.flag("bias") ? in[0].shape.num_elements() : 0;
-  return {2 * conv_geometry(attrs, in[1]).multiply_adds() + bias, ops::bytes_moved(in, out)};
+  return {saturated_sum(saturated_product({2, conv_geometry(attrs, in[1]).multiply_adds()}), bias),
+          ops::bytes_moved(in, out)};
 }
 
 const std::vector<std::int64_t> kOnes = {1, 1}, kZeros = {0, 0};

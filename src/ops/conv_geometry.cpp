@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/rules.h"
 
 namespace tr {
@@ -26,7 +27,7 @@ void read_pair(const Attrs& attrs, const char* name, std::int64_t least, std::in
 }  // namespace
 
 std::int64_t ConvGeometry::multiply_adds() const {
-  return y_shape().num_elements() * kernel[0] * kernel[1] * (channels / groups);
+  return saturated_product({y_shape().num_elements(), kernel[0], kernel[1], channels / groups});
 }
 
 ConvGeometry conv_geometry(const Attrs& attrs, const TensorType& x) {
@@ -43,7 +44,8 @@ ConvGeometry conv_geometry(const Attrs& attrs, const TensorType& x) {
   TR_CHECK(out >= 0 && groups >= 0, "out_channels is {} and groups {}, expected at least 1", out,
            groups);
   const std::int64_t multiplier = attrs.i64("multiplier");
-  TR_CHECK(multiplier >= 1, "multiplier is {}, expected at least 1", multiplier);
+  TR_CHECK(multiplier >= 1 && multiplier <= (1 << 20), "multiplier is {}, expected 1 to {}",
+           multiplier, 1 << 20);
   g.out_channels = out > 0 ? out : multiplier * g.channels;
   g.groups = groups > 0 ? groups : g.channels;
   TR_CHECK(g.groups >= 1 && g.channels % g.groups == 0 && g.out_channels % g.groups == 0,

@@ -3,6 +3,7 @@
 // for them: a small model's step is mostly launches, so that the number of nodes decides its time.
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/loss_rules.h"
 #include "ops/step_rules.h"
 
@@ -73,7 +74,8 @@ std::vector<TensorType> infer_fc_update(const Attrs& attrs, Types in) {
 Cost cost_fc_update(const Attrs&, Types in, Types out) {
   Cost cost{0, ops::bytes_moved(in, out)};
   for (std::size_t i = FIRST_OPERAND; i + 1 < in.size(); i += 2) {
-    cost.flops += 2 * in[i].shape.num_elements() * in[i + 1].shape.back();
+    cost.flops = saturated_sum(
+        cost.flops, saturated_product({2, in[i].shape.num_elements(), in[i + 1].shape.back()}));
   }
   return cost;
 }

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/rules.h"
 
 namespace tr {
@@ -96,7 +97,8 @@ std::vector<TensorType> infer_dx(const Attrs& attrs, Types in) {
 }
 
 Cost cost_dx(const Attrs&, Types in, Types out) {
-  return {2 * out[0].shape.num_elements() * in[0].shape.back(), ops::bytes_moved(in, out)};
+  return {saturated_product({2, out[0].shape.num_elements(), in[0].shape.back()}),
+          ops::bytes_moved(in, out)};
 }
 
 std::vector<TensorType> infer_dweight(const Attrs& attrs, Types in) {
@@ -113,7 +115,9 @@ std::vector<TensorType> infer_dweight(const Attrs& attrs, Types in) {
 
 Cost cost_dweight(const Attrs& attrs, Types in, Types out) {
   const std::int64_t bias = attrs.flag("bias") ? in[0].shape.num_elements() : 0;
-  return {2 * in[0].shape.num_elements() * in[1].shape.back() + bias, ops::bytes_moved(in, out)};
+  return {
+      saturated_sum(saturated_product({2, in[0].shape.num_elements(), in[1].shape.back()}), bias),
+      ops::bytes_moved(in, out)};
 }
 
 const AttrSpec kActivation = {"activation", std::string(), false,

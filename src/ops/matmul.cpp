@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/broadcast.h"
 
 namespace tr {
@@ -107,7 +108,7 @@ std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout
 
 Cost cost(const Attrs& attrs, Types in, Types out) {
   const std::int64_t k = in[0].shape[attrs.flag("transpose_a") ? -2 : -1];
-  return {2 * out[0].shape.num_elements() * k, ops::bytes_moved(in, out)};
+  return {saturated_product({2, out[0].shape.num_elements(), k}), ops::bytes_moved(in, out)};
 }
 
 const OpRegistration kMatmul{

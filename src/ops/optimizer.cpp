@@ -25,7 +25,6 @@ std::vector<TensorType> infer_adam(const Attrs& attrs, Types in) {
   return {};
 }
 
-/// Of the optimizers whose momentum a schedule moves.
 void check_group(const Attrs& attrs, Types in) {
   const std::int64_t columns = in[3].shape[1], group = attrs.i64("group");
   TR_CHECK(group >= 0 && kFloatHeader + kGroupColumns * (group + 1) <= columns,
@@ -36,14 +35,13 @@ void check_group(const Attrs& attrs, Types in) {
 std::vector<TensorType> infer_sgd_cycle(const Attrs& attrs, Types in) {
   ops::check_optimizer_inputs(attrs, in, 1);
   ops::check_num_moments(in, ops::kFirstMoment, 1, 1);
-  check_group(attrs, in);
   return {};
 }
 
 std::vector<TensorType> infer_adam_cycle(const Attrs& attrs, Types in) {
   ops::check_optimizer_inputs(attrs, in, 2);
   Attrs adam = attrs;
-  adam.set("beta1", 0.0);
+  adam.set("beta1", 0.0).set("beta2", 0.0);
   ops::check_adam(adam, in, ops::kFirstMoment);
   check_group(attrs, in);
   return {};
@@ -75,29 +73,28 @@ OpDef adam_def() {
   return def;
 }
 
-const AttrSpec kGroup = {"group", std::int64_t{0}, false, "parameter group of the momentum"};
-
 OpDef sgd_cycle_def() {
   OpDef def = ops::optimizer_def("sgd_cycle", 1, 6);
-  def.attrs.push_back(kGroup);
   def.attrs.push_back({"nesterov", false, false, ""});
   def.attrs.push_back({"decoupled", false, false, "decay outside the gradient: w *= 1 - lr wd"});
   def.infer = infer_sgd_cycle;
   def.doc =
-      "sgd with the momentum of the step's row. torch.optim.SGD under OneCycleLR(cycle_momentum)";
+      "sgd with the momentum of the parameter group's column of the step's row. torch.optim.SGD "
+      "under OneCycleLR(cycle_momentum), or with a momentum of each group";
   return def;
 }
 
 OpDef adam_cycle_def() {
   OpDef def = ops::optimizer_def("adam_cycle", 2, 14);
-  def.attrs.push_back(kGroup);
-  def.attrs.push_back({"beta2", 0.999, false, ""});
+  def.attrs.push_back({"group", std::int64_t{0}, false,
+                       "parameter group whose betas' powers are made once for all parts of a "
+                       "launch, those of others where they are needed"});
   def.attrs.push_back({"eps", 1e-8, false, ""});
   def.attrs.push_back({"decoupled", false, false, "AdamW"});
   def.infer = infer_adam_cycle;
   def.doc =
-      "adam with the step's row's momentum as beta1, in 1 - b1^t too. torch.optim.Adam under "
-      "OneCycleLR(cycle_momentum)";
+      "adam with the betas of the parameter group's column of the step's row, in 1 - b1^t and 1 - "
+      "b2^t too. torch.optim.Adam under OneCycleLR(cycle_momentum), or with betas of each group";
   return def;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/conv_geometry.h"
 #include "ops/rules.h"
 
@@ -105,7 +106,8 @@ std::vector<TensorType> infer_adaptive_backward(const Attrs& attrs, Types in) {
 /// One operation a cell of each window.
 Cost cost_pool(const Attrs& attrs, Types in, Types out) {
   const std::vector<std::int64_t>& kernel = attrs.ints("kernel");
-  return {out[0].shape.num_elements() * kernel[0] * kernel[1], ops::bytes_moved(in, out)};
+  return {saturated_product({out[0].shape.num_elements(), kernel[0], kernel[1]}),
+          ops::bytes_moved(in, out)};
 }
 
 std::vector<TensorType> infer_gap(const Attrs&, Types in) {

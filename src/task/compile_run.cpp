@@ -171,7 +171,7 @@ void check_not_matrices(const ArchPlan& arch, const Optimizer& optimizer) {
 }
 
 ResolvedGroups groups_of(const ArchPlan& arch, const TrainOptions& train) {
-  return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer.weight_decay);
+  return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer);
 }
 
 /// Refuses the model before any file is opened: shapes, kernels, frozen names, rules of precision,
@@ -483,7 +483,7 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.sample_fields = fields;
   compile_request.loss = std::move(loss);
   compile_request.optimizer =
-      optimizer_spec(run.config.train.optimizer, run.config.train.scheduler, 0);
+      optimizer_spec(run.config.train.optimizer, run.config.train.scheduler, 0, run.groups.momenta);
   add_objectives(run.config.train, compile_request);
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);

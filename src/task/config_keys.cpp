@@ -428,9 +428,10 @@ const ConfigKey kKeys[] = {
     {"eps", "number", "added to a divisor; adagrad: 1e-10, lamb: 1e-06",
      [](Config& c, Text v) { c.train.optimizer.eps = number<double>(v); },
      [](const Config& c) -> json { return *c.train.optimizer.resolved().eps; }},
-    {"eta_min", "number", "cosine: lowest learning rate",
+    {"eta_min", "number",
+     "cosine (1e-06 unless set), cosine_warm_restarts (0): lowest learning rate",
      [](Config& c, Text v) { c.train.scheduler.eta_min = number<double>(v); },
-     [](const Config& c) -> json { return c.train.scheduler.eta_min; }},
+     [](const Config& c) -> json { return c.train.scheduler.lowest_rate(); }},
     {"freeze", "text",
      "name prefixes, comma between them, of parameters that are not trained; features.@1-5: in "
      "epochs 1 to 5",
@@ -454,8 +455,9 @@ const ConfigKey kKeys[] = {
      [](Config& c, Text v) { c.train.optimizer.grafting = grafting_from_name(v); },
      [](const Config& c) -> json { return std::string(name_of(c.train.optimizer.grafting)); }},
     {"groups", "text",
-     "rates of parameters, SELECTOR: lr*0.1 weight_decay=0.05, comma between them; a selector is a "
-     "beginning of names with * for any characters, and @weight, @bias, @norm",
+     "rates of parameters, SELECTOR: lr*0.1 weight_decay=0.05 momentum=0.8 beta1=0.9 beta2=0.99, "
+     "comma between them; a selector is a beginning of names with * for any characters, and "
+     "@weight, @bias, @norm",
      [](Config& c, Text v) { c.train.groups = parse_groups(v); },
      [](const Config& c) -> json { return groups_text(c.train.groups); }},
     {"init.conv", "text", "first weights of conv: KIND or KIND:PARAM",

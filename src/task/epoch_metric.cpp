@@ -6,19 +6,23 @@
 namespace tr {
 namespace {
 
+/// When a metric is there.
+enum class Presence { ALWAYS, VALIDATED, UNLESS_MINUS_ONE };
+
 struct MetricRow {
   std::string_view name;
   bool rises;
-  bool may_be_absent;  // then it is -1
+  Presence presence;
   double EpochRecord::*value;
 };
 
-constexpr MetricRow kMetrics[] = {{"train_loss", false, false, &EpochRecord::train_loss},
-                               {"train_top1", true, true, &EpochRecord::train_top1},
-                               {"val_loss", false, true, &EpochRecord::val_loss},
-                               {"top1", true, true, &EpochRecord::top1},
-                               {"top5", true, true, &EpochRecord::top5},
-                               {"macro_f1", true, true, &EpochRecord::macro_f1}};
+constexpr MetricRow kMetrics[] = {
+    {"train_loss", false, Presence::ALWAYS, &EpochRecord::train_loss},
+    {"train_top1", true, Presence::UNLESS_MINUS_ONE, &EpochRecord::train_top1},
+    {"val_loss", false, Presence::VALIDATED, &EpochRecord::val_loss},
+    {"top1", true, Presence::UNLESS_MINUS_ONE, &EpochRecord::top1},
+    {"top5", true, Presence::UNLESS_MINUS_ONE, &EpochRecord::top5},
+    {"macro_f1", true, Presence::UNLESS_MINUS_ONE, &EpochRecord::macro_f1}};
 
 const MetricRow& find(std::string_view name) {
   for (const MetricRow& metric : kMetrics) {
@@ -38,7 +42,8 @@ std::vector<std::string> epoch_metric_names() {
 std::optional<double> epoch_metric(const EpochRecord& record, std::string_view name) {
   const MetricRow& metric = find(name);
   const double value = record.*metric.value;
-  if (metric.may_be_absent && value == -1) return std::nullopt;
+  if (metric.presence == Presence::VALIDATED && !record.validated) return std::nullopt;
+  if (metric.presence == Presence::UNLESS_MINUS_ONE && value == -1) return std::nullopt;
   return value;
 }
 

@@ -34,7 +34,7 @@ GraphOptions graph_options(const Config& config, const BatchPlan& batches,
   options.top_k = train.top_k;
   options.confusion = train.confusion_matrix;
   options.rates = groups.rates;
-  options.num_decay_columns = int(groups.decays.size());
+  options.num_rate_columns = int(groups.columns.size());
   options.num_objectives = int(train.objectives.size());
   for (const Objective& objective : train.objectives)
     options.groups.push_back({.match = objective.trains});

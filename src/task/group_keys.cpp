@@ -26,20 +26,32 @@ ParamKinds kinds_from(std::string_view text) {
   return kinds;
 }
 
-void set(ParamGroup& group, std::string_view setting) {
-  const std::size_t at = setting.find_first_of("=*");
-  const std::string_view name = setting.substr(0, at);
-  const bool known = at != std::string_view::npos && (name == "lr" || name == "weight_decay");
-  const auto number = known ? parse_number<double>(setting.substr(at + 1)) : std::nullopt;
-  TR_CHECK(number,
-           "\"{}\" is no setting, expected lr=NUMBER, lr*NUMBER, weight_decay=NUMBER or "
-           "weight_decay*NUMBER",
-           setting);
-  const bool value = setting[at] == '=';
-  auto& field = name == "lr" ? (value ? group.lr : group.lr_scale)
-                             : (value ? group.weight_decay : group.decay_scale);
-  TR_CHECK(!field, "\"{}\" sets what is set before it", setting);
-  field = *number;
+/// What a group may set, in the order in which it is written.
+struct GroupSetting {
+  std::string_view name;  // with the sign that follows
+  std::optional<double> ParamGroup::*field;
+};
+constexpr std::array<GroupSetting, 7> kSettings = {{{"lr=", &ParamGroup::lr},
+                                                    {"lr*", &ParamGroup::lr_scale},
+                                                    {"weight_decay=", &ParamGroup::weight_decay},
+                                                    {"weight_decay*", &ParamGroup::decay_scale},
+                                                    {"momentum=", &ParamGroup::momentum},
+                                                    {"beta1=", &ParamGroup::beta1},
+                                                    {"beta2=", &ParamGroup::beta2}}};
+
+void set(ParamGroup& group, std::string_view text) {
+  for (const auto& [name, field] : kSettings) {
+    if (!text.starts_with(name)) continue;
+    const auto number = parse_number<double>(text.substr(name.size()));
+    if (!number) break;
+    TR_CHECK(!(group.*field), "\"{}\" sets what is set before it", text);
+    group.*field = *number;
+    return;
+  }
+  throw_as<InvalidArgument>(
+      "\"{}\" is no setting, expected lr=NUMBER, lr*NUMBER, weight_decay=NUMBER, "
+      "weight_decay*NUMBER, momentum=NUMBER, beta1=NUMBER or beta2=NUMBER",
+      text);
 }
 
 ParamGroup parse_group(std::string_view text) {
@@ -69,10 +81,9 @@ std::string text_of(const ParamGroup& group) {
     }
   }
   text += ":";
-  if (group.lr) text += fmt::format(" lr={}", *group.lr);
-  if (group.lr_scale) text += fmt::format(" lr*{}", *group.lr_scale);
-  if (group.weight_decay) text += fmt::format(" weight_decay={}", *group.weight_decay);
-  if (group.decay_scale) text += fmt::format(" weight_decay*{}", *group.decay_scale);
+  for (const auto& [name, field] : kSettings) {
+    if (group.*field) text += fmt::format(" {}{}", name, *(group.*field));
+  }
   return text;
 }
 

@@ -28,7 +28,7 @@ nlohmann::json epoch_object(const EpochRecord& r) {
   };
   return {{"epoch", r.epoch},
           {"train_loss", number(r.train_loss)},
-          {"val_loss", measured(r.val_loss)},
+          {"val_loss", r.validated ? number(r.val_loss) : nlohmann::json(nullptr)},
           {"top1", measured(r.top1)},
           {"top5", measured(r.top5)},
           {"macro_f1", measured(r.macro_f1)},

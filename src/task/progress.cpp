@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "core/env.h"
 #include "core/format.h"
@@ -58,8 +60,8 @@ class DefaultSink {
 };
 
 struct SinkHolder {
-  std::mutex mutex;
-  ProgressSink sink = DefaultSink();
+  std::recursive_mutex mutex;  // a sink may replace itself, or show something else
+  std::shared_ptr<const ProgressSink> sink = std::make_shared<const ProgressSink>(DefaultSink());
 };
 
 SinkHolder& holder() {
@@ -74,21 +76,22 @@ std::string percent(double fraction) {
 }  // namespace
 
 ProgressSink set_progress_sink(ProgressSink sink) {
+  auto next = std::make_shared<const ProgressSink>(std::move(sink));
   const std::lock_guard lock(holder().mutex);
-  return std::exchange(holder().sink, std::move(sink));
+  const auto former = std::exchange(holder().sink, std::move(next));
+  return *former;
 }
 
 void emit_progress(ProgressEvent::Kind kind, std::string text) {
   const std::lock_guard lock(holder().mutex);
-  if (holder().sink) holder().sink({kind, std::move(text)});
+  const auto keep = holder().sink;  // one that replaces itself stays alive until it returns
+  if (*keep) (*keep)({kind, std::move(text)});
 }
 
 bool progress_is_shown() {
   const std::lock_guard lock(holder().mutex);
-  return bool(holder().sink);
+  return bool(*holder().sink);
 }
-
-void progress_note(std::string text) { emit_progress(ProgressEvent::Kind::NOTE, std::move(text)); }
 
 ProgressMeter::ProgressMeter(const Frame& frame) : frame_(frame), thread_([this] { loop(); }) {}
 
@@ -184,7 +187,7 @@ std::string ProgressMeter::row(const EpochRecord& r) const {
   };
   add(Metric::TRAIN_LOSS, fmt::format("{:.4f}", r.train_loss));
   add(Metric::TRAIN_TOP1, percent(r.train_top1));
-  add(Metric::VAL_LOSS, r.val_loss < 0 ? "-" : fmt::format("{:.4f}", r.val_loss));
+  add(Metric::VAL_LOSS, r.validated ? fmt::format("{:.4f}", r.val_loss) : "-");
   add(Metric::VAL_TOP1, percent(r.top1));
   add(Metric::VAL_TOP5, percent(r.top5));
   text += fmt::format("  {:>10.3g}  {:>10}  {:>6.1f} ms", r.lr, format_count(r.images_per_s),

@@ -19,7 +19,6 @@ namespace tr {
 
 /// Hands an event to the sink.
 void emit_progress(ProgressEvent::Kind kind, std::string text);
-void progress_note(std::string text);
 /// False if the sink was taken away: nothing needs to be put into words then.
 bool progress_is_shown();
 

@@ -129,10 +129,10 @@ const Optimizer& Rank::optimizer_of(std::size_t group) const {
   return group < train.objectives.size() ? train.objectives[group].optimizer : train.optimizer;
 }
 
-double Rank::decay_of(std::size_t group) const {
-  const std::vector<double>& own = run_.groups.decays;
+GroupValues Rank::values_of(std::size_t group) const {
+  const std::vector<GroupValues>& own = run_.groups.columns;
   const std::size_t others = (columns_ - kFloatHeader) / kGroupColumns - own.size();
-  return group < others ? optimizer_of(group).weight_decay : own[group - others];
+  return group < others ? tr::values_of(optimizer_of(group)) : own[group - others];
 }
 
 const Scheduler& Rank::scheduler_of(std::size_t group) const {
@@ -141,10 +141,10 @@ const Scheduler& Rank::scheduler_of(std::size_t group) const {
   return own ? *train.objectives[group].scheduler : train.scheduler;
 }
 
-float Rank::momentum_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
-  const auto cycled = momentum_at(scheduler_of(group), epoch * run_.train_steps + step,
-                                  run_.train_steps, run_.config.train.total_epochs);
-  return float(cycled ? *cycled : *optimizer_of(group).resolved().momentum);
+std::optional<double> Rank::cycled_momentum(std::int64_t epoch, std::int64_t step,
+                                            std::size_t group) const {
+  return momentum_at(scheduler_of(group), epoch * run_.train_steps + step, run_.train_steps,
+                     run_.config.train.total_epochs);
 }
 
 double Rank::lr_of(std::int64_t epoch, std::int64_t step, std::size_t group) const {
@@ -171,8 +171,11 @@ void Rank::fill_rows(std::int64_t epoch) {
     floats[kFloatInvWeight] = batch.share.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
     for (std::size_t c = kFloatHeader, group = 0; c < columns_; c += kGroupColumns, ++group) {
       floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
-      floats[c + kGroupDecay] = float(decay_of(group));
-      floats[c + kGroupMomentum] = momentum_of(epoch, batch.step, group);
+      const GroupValues values = values_of(group);
+      floats[c + kGroupDecay] = float(values.decay);
+      floats[c + kGroupMomentum] =
+          float(cycled_momentum(epoch, batch.step, group).value_or(values.momentum));
+      floats[c + kGroupBeta2] = float(values.beta2);
     }
     std::int64_t* ints = ints_.data() + i * kStepInts;
     ints[kIntSampleOffset] = batch.share.offset;

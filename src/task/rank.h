@@ -119,9 +119,11 @@ class Rank {
   /// Of a column of the step tables: an objective, or all there is.
   const Optimizer& optimizer_of(std::size_t group) const;
   const Scheduler& scheduler_of(std::size_t group) const;
-  double decay_of(std::size_t group) const;
+  GroupValues values_of(std::size_t group) const;
   double lr_of(std::int64_t epoch, std::int64_t step, std::size_t group = 0) const;
-  float momentum_of(std::int64_t epoch, std::int64_t step, std::size_t group) const;
+  /// What the schedule makes of the momentum, if it moves it.
+  std::optional<double> cycled_momentum(std::int64_t epoch, std::int64_t step,
+                                        std::size_t group) const;
   /// The step tables' rows of the planned micro-batches.
   void fill_rows(std::int64_t epoch);
   /// Launches the planned micro-batches and reads their rows of results.

@@ -37,6 +37,7 @@ double number_from(const json& value) {
 json record_json(const EpochRecord& r) {
   return {{"epoch", r.epoch},
           {"train_loss", number_json(r.train_loss)},
+          {"validated", r.validated},
           {"val_loss", number_json(r.val_loss)},
           {"top1", r.top1},
           {"top5", r.top5},
@@ -60,6 +61,7 @@ EpochRecord record_from(const json& j) {
   r.epoch = j.at("epoch");
   r.train_loss = number_from(j.at("train_loss"));
   r.val_loss = number_from(j.at("val_loss"));
+  r.validated = j.value("validated", r.val_loss != -1);  // older checkpoints: -1 where it was not
   r.top1 = j.at("top1");
   r.top5 = j.at("top5");
   r.lr = j.at("lr");

@@ -406,6 +406,7 @@ void Trainer::validate_phase() {
     interrupted_ = true;
     return;
   }
+  progress_.epoch.validated = true;
   progress_.epoch.val_loss = result.loss;
   progress_.epoch.top1 = result.top1;
   progress_.epoch.top5 = result.top5;
@@ -415,8 +416,7 @@ void Trainer::validate_phase() {
 }
 
 bool Trainer::is_new_best(const EpochRecord& record) {
-  const bool validated = record.top1 >= 0 || record.val_loss >= 0;
-  if (!validated) return false;
+  if (!record.validated) return false;
   const bool by_accuracy = run_.classification;
   const bool better =
       progress_.best_epoch < 0 ||

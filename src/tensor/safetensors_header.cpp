@@ -201,7 +201,7 @@ void check_places(const HeaderReader& reader, std::vector<SafetensorsEntry>& ent
           in_quotes(entry.name), entry.begin, entry.end, expected));
     }
     const auto element_bytes = std::uint64_t(size_of(entry.type.dtype));
-    const auto num_elements = std::uint64_t(entry.type.shape.num_elements());  // at most 2^62
+    const auto num_elements = std::uint64_t(entry.type.shape.num_elements());  // at most 2^47
     const std::uint64_t length = entry.end - entry.begin;
     if (length % element_bytes != 0 || length / element_bytes != num_elements) {
       reader.fail(fmt::format("tensor {} has {} bytes of data, which is not the size of {}",

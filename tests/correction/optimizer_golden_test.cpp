@@ -200,8 +200,8 @@ class OptimizerGolden : public testing::TestWithParam<std::string> {
 
   Tolerance tolerance_after(std::int64_t steps) const {
     const bool normalises = settings_.op != "sgd" && settings_.op != "lars";
-    return has_own_state(settings_.op) ? preconditioned_tolerance(steps)
-                                       : run_tolerance(steps, normalises);
+    return settings_.op == "soap" ? turned_basis_tolerance(steps)
+                                  : run_tolerance(steps, normalises);
   }
 
   State run(float loss_scale, int threads,

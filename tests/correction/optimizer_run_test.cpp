@@ -196,8 +196,12 @@ TEST_P(OptimizerRun, MicroBatchesEqualRanksAndNearlyTheWholeBatch) {
                        ranks = run("cpu_ranks", "2", "7"),
                        whole = run("accumulate_steps", "1", "14");
   EXPECT_EQ(ranks.weights_sha256, parts.weights_sha256);
-  EXPECT_NEAR(parts.history[0].train_loss, whole.history[0].train_loss,
-              free_run_band(whole.history[0].train_loss));
+  const double want = whole.history[0].train_loss;
+  const Tolerance close = run_tolerance(kSamples / 14, true);
+  const bool has_roots =
+      GetParam().name.starts_with("shampoo") || GetParam().name.starts_with("soap");
+  EXPECT_NEAR(parts.history[0].train_loss, want,
+              has_roots ? free_run_band(want) : close.atol + close.rtol * want);
 }
 
 TEST_P(OptimizerRun, ThreadsDoNotChangeAByte) {

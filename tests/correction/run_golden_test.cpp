@@ -77,6 +77,19 @@ RunOptions grouped() {
   return options;
 }
 
+/// The same with momenta, or betas, by layer: those of _by_name().
+RunOptions grouped_momenta(bool adam) {
+  RunOptions options = grouped();
+  if (adam) {
+    options.groups.push_back({.match = "0.", .beta1 = 0.8, .beta2 = 0.99});
+    options.groups.push_back({.match = "4.", .beta1 = 0.95, .beta2 = 0.98});
+  } else {
+    options.groups.push_back({.match = "0.", .momentum = 0.5});
+    options.groups.push_back({.match = "4.", .momentum = 0});
+  }
+  return options;
+}
+
 Optimizer lars() { return LARS().momentum(0.9).trust_coefficient(0.02).weight_decay(0.01); }
 
 std::vector<Row> rows() {
@@ -112,6 +125,8 @@ std::vector<Row> rows() {
       {"groups_adamw", mlp(), ce, adamw, 0.01, grouped(), true},
       {"groups_lars", mlp(), ce, lars(), 0.1, grouped()},
       {"groups_lamb", mlp(), ce, LAMB().weight_decay(0.05), 0.02, grouped(), true},
+      {"groups_momentum", mlp(), ce, momentum(0.05, true), 0.05, grouped_momenta(false)},
+      {"groups_betas", mlp(), ce, adamw, 0.01, grouped_momenta(true), true},
       {"transformer", transformer(), ce, momentum(), 0.05, {}, true},
   };
 }

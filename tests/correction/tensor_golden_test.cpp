@@ -2,10 +2,14 @@
 // Ops on whole tensors against what PyTorch computes (tests/correction/generate/tensor_ops.py): the
 // output, and input gradients for a given output gradient. One program for each device:
 // TR_TEST_DEVICE is its DeviceKind.
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/format.h"
+#include "graph/arch_plan.h"
 #include "graph/op_def.h"
+#include "renaissance/ops/sequence.h"
 #include "renaissance/task/simple_task.h"
 #include "support/attrs.h"
 #include "support/compare.h"
@@ -65,6 +69,44 @@ TEST_P(TensorGolden, ValuesAndGradientsEqualPyTorch) {
 INSTANTIATE_TEST_SUITE_P(All, TensorGolden,
                          testing::Values("math", "binary", "selection", "reduction", "layout",
                                          "product", "gated", "norm"));
+
+using LayerFunction = BluePrint (*)(int axis);
+const std::map<std::string, LayerFunction> kLayers = {
+    {"softmin", [](int axis) { return softmin(axis); }},
+    {"glu", [](int axis) { return glu(axis); }},
+    {"swiglu", [](int axis) { return swiglu(axis); }},
+    {"geglu", [](int axis) { return geglu(axis); }},
+    {"reglu", [](int axis) { return reglu(axis); }}};
+
+class LayerGolden : public DeviceTest<kHere.kind> {};
+
+// Layers that are named in C++ and are several ops, or one with attributes: op after op, and back.
+TEST_F(LayerGolden, NamedLayersEqualPyTorch) {
+  const SafetensorsFile file = golden("op_layers");
+  std::set<std::string> seen;
+  for (const std::string& name : cases_of(file)) {
+    SCOPED_TRACE(name);
+    const Call call = call_of(file, name);
+    seen.insert(call.op);
+    const BluePrint layer = kLayers.at(call.op)(int(call.attrs.i64("axis")));
+    const Tensor& x = call.inputs.front();
+    const ArchPlan plan = expand(layer, {{"image", {x.shape().drop_first(), DType::FP32}}});
+    std::vector<Tensor> values = {x};
+    for (const ArchLayer& part : plan.layers) {
+      ASSERT_EQ(part.inputs, (std::vector<int>{int(values.size()) - 1})) << "no row of ops";
+      values.push_back(run_op(part.op, {values.back()}, part.attrs, kHere).front());
+    }
+    const Tolerance close = tolerance(DType::FP32, 8, 3);
+    EXPECT_TRUE(is_close(values.back(), file.at(name + ".y"), close, "y"));
+    Tensor dy = file.at(name + ".dy");
+    for (std::size_t i = plan.layers.size(); i-- > 0;) {
+      const std::vector<Tensor> douts = {dy};
+      dy = grad_op(plan.layers[i].op, {values[i]}, plan.layers[i].attrs, douts, kHere).front();
+    }
+    EXPECT_TRUE(is_close(dy, file.at(name + ".d0"), close, "dx"));
+  }
+  EXPECT_EQ(seen.size(), kLayers.size());
+}
 
 }  // namespace
 }  // namespace tr::test

@@ -30,7 +30,7 @@ Tolerance run_tolerance(std::int64_t steps, bool normalising) {
 
 double free_run_band(double loss) { return 2e-3 * loss; }
 
-Tolerance preconditioned_tolerance(std::int64_t steps) {
+Tolerance turned_basis_tolerance(std::int64_t steps) {
   const Tolerance plain = run_tolerance(steps, true);
   return {16 * plain.rtol, 16 * plain.atol};
 }

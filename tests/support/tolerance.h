@@ -42,14 +42,14 @@ double tf32_error(std::int64_t summed);
 /// it where a gradient is small: 16 times.
 Tolerance run_tolerance(std::int64_t steps, bool normalising);
 
-/// Of the same with roots or eigenvectors of sums of outer products (Shampoo, SOAP) whose ridge is
-/// 1e-2 of their norm: what is beside a gradient's own directions is known to u(FP32) / ridge of
-/// the norm, and divided by its own size afterwards as Adam's step is: 16 times.
-Tolerance preconditioned_tolerance(std::int64_t steps);
+/// Of the same in a basis of eigenvectors (SOAP): a basis is known to u(FP32) over the gap between
+/// its eigenvalues, relative to their norm, which no ridge bounds; the second moments, squares in
+/// that basis, have it in full. Gaps of a sixteenth. docs/numerics.md has what was measured.
+Tolerance turned_basis_tolerance(std::int64_t steps);
 
-/// Between mean losses of a short run of a small model whose sums are taken in another order: each
-/// step passes a difference on and adds to it, and optimizers that take a gradient's sign or basis
-/// (Lion, Muon, SOAP) turn one that is near 0 into a full step now and then: two thousandths.
+/// Between mean losses of a short run of a small model with Shampoo or SOAP whose sums are taken in
+/// another order: a ridge of 1e-6 leaves what is beside a gradient's own directions to rounding, and
+/// its root or basis makes a step of it: two thousandths. docs/numerics.md has what was measured.
 double free_run_band(double loss);
 
 /// Of a formula of few terms computed twice in double: thousands of roundings of 2^-53.

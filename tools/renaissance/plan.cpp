@@ -60,8 +60,7 @@ struct Planned {
 
   ResolvedGroups groups_of(const ArchPlan& arch) const {
     const TrainOptions& train = config.train;
-    return resolve_groups(arch, train.groups, train.scheduler.base_lr,
-                          train.optimizer.weight_decay);
+    return resolve_groups(arch, train.groups, train.scheduler.base_lr, train.optimizer);
   }
 };
 
@@ -184,8 +183,8 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
   request.sample_fields = {{"image", {model.input, DType::FP32}},
                            {"label", {Shape{}, DType::INT32}}};
   request.loss = loss_spec(train.loss);
-  request.optimizer = optimizer_spec(train.optimizer, train.scheduler, 0);
   const ResolvedGroups groups = what.groups_of(expand(model.blueprint, request.sample_fields));
+  request.optimizer = optimizer_spec(train.optimizer, train.scheduler, 0, groups.momenta);
   request.graph = graph_options_of(args, what, groups);
   request.memory.recompute_bytes = args.recompute > 0 ? args.recompute : train.memory_budget;
   for (const Mode mode : {Mode::TRAIN, Mode::EVAL, Mode::PREDICT}) {
@@ -291,9 +290,9 @@ int run_plan(PlanArgs args) {
   args.batch = integer("--batch", args.batch_text);
   args.budget = integer("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
-  constexpr std::int64_t kLargestBudget = std::int64_t{1} << 60;
+  constexpr std::int64_t kLargestBudget = std::int64_t{1} << 46;  // half of what can be addressed
   TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
-           "--budget is {}, expected bytes, at most 2^60", args.budget);
+           "--budget is {}, expected bytes, at most 2^46", args.budget);
   args.recompute = integer("--recompute", args.recompute_text);
   const auto seconds = parse_number<double>(args.search_text);
   TR_CHECK(seconds && *seconds >= 0, "--search-seconds is \"{}\", expected 0 or more",

@@ -27,15 +27,18 @@ constexpr bool has(ParamKinds mask, ParamKinds bit) {
 ///   rate of a step   the schedule's times lr_scale, or times lr / base_lr of the scheduler
 ///   weight decay     weight_decay, or the optimizer's times decay_scale; either holds for biases
 ///                    and norms too, which otherwise take none
+///   momentum         SGD's; beta1, beta2: Adam's and AdamW's, each in [0, 1). Other optimizers
+///                    have them for all parameters, and so has a schedule that moves them
 struct TR_API ParamGroup {
   /// Names that begin so; * stands for any characters: "features.", "*.attn.*weight". "": all.
   std::string match;
   ParamKinds kinds = ParamKinds::ALL;
   std::optional<double> lr, lr_scale;
   std::optional<double> weight_decay, decay_scale;
+  std::optional<double> momentum, beta1, beta2;
 
-  /// @throws InvalidArgument  a number that is negative or not finite, a rate or a decay both as
-  /// value and as factor, or nothing set.
+  /// @throws InvalidArgument  a number that is negative or not finite, a momentum or beta of 1 or
+  /// more, a rate or a decay both as value and as factor, or nothing set.
   void validate() const;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,7 +51,7 @@ struct TR_API Scheduler {
   double warmup_start_lr = 0;       // where warm-up comes from; its first step lies above
   double warmup_start_factor = -1;  // >= 0: warmup_start_lr is this times base_lr
   bool by_batch = false;            // false: one rate an epoch
-  double eta_min = 0;               // COSINE, COSINE_WARM_RESTARTS
+  std::optional<double> eta_min;    // COSINE: 1e-6, at most base_lr; COSINE_WARM_RESTARTS: 0
   double end_lr = 0;                // POLYNOMIAL, WSD
   double power = 2;                 // POLYNOMIAL
   int step_size = 10;               // STEP, epochs
@@ -73,6 +74,8 @@ struct TR_API Scheduler {
   Plateau plateau;                  // PLATEAU
   Factor factor;                    // LAMBDA
 
+  /// eta_min, or the kind's default of it.
+  double lowest_rate() const;
   /// @throws InvalidArgument  naming the field, its value and its range.
   void validate() const;
 };
@@ -125,7 +128,7 @@ class SchedulerBuilder {
 /// eta_min + (base - eta_min) (1 + cos(pi d / D)) / 2; by epoch the last epoch has exactly eta_min.
 class CosineAnnealingLR : public SchedulerBuilder<CosineAnnealingLR> {
  public:
-  CosineAnnealingLR() : SchedulerBuilder(Scheduler::Kind::COSINE) { options_.eta_min = 1e-6; }
+  CosineAnnealingLR() : SchedulerBuilder(Scheduler::Kind::COSINE) {}
   CosineAnnealingLR& eta_min(double value) {
     return set([&] { options_.eta_min = value; });
   }

@@ -13,7 +13,7 @@
 namespace tr {
 
 /// Dimensions of a tensor, rank 0 (a scalar) to 8. Images are [N, H, W, C].
-/// @throws InvalidArgument  a negative dimension, a rank above 8, or an element count above 2^62.
+/// @throws InvalidArgument  a negative dimension, a rank above 8, or an element count above 2^47.
 class TR_API Shape {
  public:
   static constexpr int kMaxRank = 8;

@@ -11,10 +11,11 @@ namespace tr {
 
 /// What one epoch gave. Accuracies are fractions in [0, 1]; -1: not measured in this epoch.
 struct EpochRecord {
-  int epoch = 0;          // 1-based
-  double train_loss = 0;  // mean over the samples of the steps that were not skipped
-  double val_loss = -1;
-  double top1 = -1;         // validation; of the averaged weights where EMA is on
+  int epoch = 0;            // 1-based
+  double train_loss = 0;    // mean over the samples of the steps that were not skipped
+  bool validated = false;   // the epoch ended with a validation; else val_loss means nothing
+  double val_loss = 0;      // of the averaged weights where EMA is on; may have any sign
+  double top1 = -1;         // validation, likewise
   double top5 = -1;         // of the top_k places, 5 unless set
   double macro_f1 = -1;     // validation, with confusion_matrix: mean of the classes' F1
   double lr = 0;            // of the epoch's last step

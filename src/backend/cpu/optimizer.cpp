@@ -62,6 +62,20 @@ struct Adam {
   }
 };
 
+Adam adam_of(const Attrs& attrs, double beta1, double beta2, std::int64_t updates) {
+  const auto t = double(updates + 1);
+  return {float(beta1),
+          float(beta2),
+          attrs.f32("eps"),
+          attrs.flag("decoupled"),
+          1.0 - std::pow(beta1, t),
+          float(1.0 / std::sqrt(1.0 - std::pow(beta2, t)))};
+}
+
+std::int64_t updates_before(const KernelArgs& args) {
+  return args.in<std::int64_t>(kCounters)[kCounterUpdates];
+}
+
 void launch_sgd(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
   update_all(args, 1, Sgd{attrs.f32("momentum"), attrs.flag("nesterov"), attrs.flag("decoupled")});
@@ -69,21 +83,25 @@ void launch_sgd(const KernelArgs& args) {
 
 void launch_sgd_cycle(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
+  const bool nesterov = attrs.flag("nesterov"), decoupled = attrs.flag("decoupled");
   update_all(args, 1,
-             Sgd{scheduled_momentum(args), attrs.flag("nesterov"), attrs.flag("decoupled")});
+             [=](const SegmentRates& rates, const formulas::Momenta& momenta, const Run& run) {
+               Sgd{momenta.first, nesterov, decoupled}(rates, run);
+             });
 }
 
-void update_adam(const KernelArgs& args, double beta1) {
+void launch_adam(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
-  const double beta2 = attrs.f64("beta2");
-  const auto t = double(args.in<std::int64_t>(kCounters)[kCounterUpdates] + 1);
-  update_all(args, 2,
-             Adam{float(beta1), float(beta2), attrs.f32("eps"), attrs.flag("decoupled"),
-                  1.0 - std::pow(beta1, t), float(1.0 / std::sqrt(1.0 - std::pow(beta2, t)))});
+  update_all(args, 2, adam_of(attrs, attrs.f64("beta1"), attrs.f64("beta2"), updates_before(args)));
 }
 
-void launch_adam(const KernelArgs& args) { update_adam(args, args.attrs().f64("beta1")); }
-void launch_adam_cycle(const KernelArgs& args) { update_adam(args, scheduled_momentum(args)); }
+void launch_adam_cycle(const KernelArgs& args) {
+  const std::int64_t updates = updates_before(args);
+  update_all(args, 2,
+             [&](const SegmentRates& rates, const formulas::Momenta& momenta, const Run& run) {
+               adam_of(args.attrs(), momenta.first, momenta.second, updates)(rates, run);
+             });
+}
 
 const KernelRegistration kSgd{simple_kernel("sgd", launch_sgd)};
 const KernelRegistration kAdam{simple_kernel("adam", launch_adam)};

@@ -48,13 +48,6 @@ struct GradientScale {
   }
 };
 
-/// The momentum of the running step, where a schedule moves it.
-inline float scheduled_momentum(const KernelArgs& args) {
-  const std::int64_t group = args.attrs().i64("group");
-  return step_row<float>(args, kStepFloats,
-                         kCounters)[kFloatHeader + kGroupColumns * group + kGroupMomentum];
-}
-
 /// Rates of one segment in the running step.
 using SegmentRates = formulas::Rates;
 
@@ -109,6 +102,10 @@ class UpdateRanges {
     const float* group = row_ + kFloatHeader + kGroupColumns * segment.group;
     return {group[kGroupLr] * segment.lr_scale, group[kGroupDecay] * segment.decay_scale};
   }
+  formulas::Momenta momenta(const Segment& segment) const {
+    const float* group = row_ + kFloatHeader + kGroupColumns * segment.group;
+    return {group[kGroupMomentum], group[kGroupBeta2]};
+  }
 
   /// f(run) for the elements [begin, end), at most kRowBlock a run and the gradients ready to use.
   template <typename F>
@@ -141,8 +138,9 @@ class UpdateRanges {
   int cast_;
 };
 
-/// One pass over all elements of all segments that are not frozen: update(rates, run), then the
-/// 16-bit copy. Nothing at all if the step found a gradient that is not finite.
+/// One pass over all elements of all segments that are not frozen: update(rates, run), or
+/// update(rates, momenta, run), then the 16-bit copy. Nothing at all if the step found a gradient
+/// that is not finite.
 template <typename Update>
 void update_all(const KernelArgs& args, int num_moments, Update&& update) {
   const UpdateRanges ranges(args, num_moments);
@@ -151,7 +149,11 @@ void update_all(const KernelArgs& args, int num_moments, Update&& update) {
     if (segment.frozen != 0) return;
     const SegmentRates rates = ranges.rates(segment);
     ranges.for_runs(share.begin, share.end, [&](const Run& run) {
-      update(rates, run);
+      if constexpr (requires { update(rates, ranges.momenta(segment), run); }) {
+        update(rates, ranges.momenta(segment), run);
+      } else {
+        update(rates, run);
+      }
       ranges.narrow(run);
     });
   });

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What Shampoo and SOAP share on the CPU: the running covariances of a matrix's rows and columns,
-// and how a dense copy of it is read from the ranges and written back.
+// What Shampoo and SOAP share on the CPU: which matrices a step updates, the running covariances of
+// a matrix's rows and columns, and how a dense copy of it is read from the ranges and written back.
 
 #include <cstring>
 
 #include "backend/cpu/matrix_update.h"
+#include "backend/optimizer_attrs.h"
 #include "ops/preconditioner.h"
 
 namespace tr::cpu {
+
+/// Behind the two moments: what is kept of the matrices.
+constexpr int kStateInput = kFirstMoment + 2;
 
 /// Attributes of both.
 struct PreconditionerSettings {
@@ -92,6 +96,33 @@ void for_block(const KernelArgs& args, const UpdateRanges& ranges, const ops::Ma
                  });
                }
              });
+}
+
+/// One step: update(ranges, segment, part) for each part whose `matrix` is not frozen, AdamW for
+/// all elements of no matrix. Nothing at all if the step found a gradient that is not finite.
+template <typename Part, typename Update>
+void update_matrices(const KernelArgs& args, const std::vector<ops::Matrix>& matrices,
+                     const std::vector<Part>& parts, Update&& update) {
+  const UpdateRanges ranges(args, 2, 1);
+  if (ranges.skips()) return;
+  for (const Segment& segment : ranges.segments()) {
+    if (segment.frozen != 0) continue;
+    for (const Part& part : parts) {
+      if (part.matrix.begin == segment.begin) update(ranges, segment, part);
+    }
+  }
+  update_others(args, ranges, matrices, formulas::muon_adam_of<formulas::ExactMath>(args.attrs()));
+}
+
+/// The kernel of an op that `Prepared` runs, which knows its workspace.
+template <typename Prepared>
+KernelDef preconditioner_kernel(const std::string& op) {
+  KernelDef def;
+  def.op = op;
+  def.name = "cpu." + op;
+  def.workspace_bytes = [](const KernelQuery& query) { return Prepared(query).workspace_bytes(); };
+  def.prepare = [](const KernelQuery& query, int) { return std::make_unique<Prepared>(query); };
+  return def;
 }
 
 }  // namespace tr::cpu

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // where, masked_fill, tril and triu: elements are moved, none is computed.
+#include <algorithm>
+
 #include "backend/cpu/broadcast.h"
 #include "tensor/convert.h"
 #include "tensor/dispatch.h"
@@ -63,7 +65,8 @@ void launch_masked_fill(const KernelArgs& args) {
 template <bool kLower>
 void launch_triangle(const KernelArgs& args) {
   const Shape& out = args.out_type(0).shape;
-  const std::int64_t rows = out[-2], columns = out[-1], diagonal = args.attrs().i64("diagonal");
+  const std::int64_t rows = out[-2], columns = out[-1];
+  const std::int64_t diagonal = std::clamp(args.attrs().i64("diagonal"), -rows - 1, columns + 1);
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T value = from_float<T>(args.attrs().f32("value"));

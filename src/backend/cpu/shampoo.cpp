@@ -3,15 +3,12 @@
 // all other elements by AdamW in one pass.
 #include "backend/cpu/inverse_root.h"
 #include "backend/cpu/preconditioner.h"
-#include "backend/optimizer_attrs.h"
 
 namespace tr::cpu {
 namespace {
 
 using ops::Block;
 using ops::Matrix;
-
-constexpr int kStateInput = kFirstMoment + 2;
 
 enum class Grafting { NONE, SGD, ADAM };
 
@@ -59,16 +56,10 @@ class Shampoo final : public PreparedKernel {
   }
 
   void run(const KernelArgs& args) const override {
-    const UpdateRanges ranges(args, 2, 1);
-    if (ranges.skips()) return;
-    for (const Segment& segment : ranges.segments()) {
-      if (segment.frozen != 0) continue;
-      for (const Part& part : parts_) {
-        if (part.matrix.begin == segment.begin) update(args, ranges, segment, part);
-      }
-    }
-    update_others(args, ranges, matrices_,
-                  formulas::muon_adam_of<formulas::ExactMath>(args.attrs()));
+    update_matrices(args, matrices_, parts_,
+                    [&](const UpdateRanges& ranges, const Segment& segment, const Part& part) {
+                      update(args, ranges, segment, part);
+                    });
   }
 
  private:
@@ -191,16 +182,7 @@ class Shampoo final : public PreparedKernel {
   std::int64_t elements_ = 0, room_ = 0, longest_ = 0, num_chunks_ = 0;
 };
 
-KernelDef shampoo_kernel() {
-  KernelDef def;
-  def.op = "shampoo";
-  def.name = "cpu.shampoo";
-  def.workspace_bytes = [](const KernelQuery& query) { return Shampoo(query).workspace_bytes(); };
-  def.prepare = [](const KernelQuery& query, int) { return std::make_unique<Shampoo>(query); };
-  return def;
-}
-
-const KernelRegistration kShampoo{shampoo_kernel()};
+const KernelRegistration kShampoo{preconditioner_kernel<Shampoo>("shampoo")};
 
 }  // namespace
 }  // namespace tr::cpu

@@ -5,7 +5,6 @@
 
 #include "backend/cpu/householder_qr.h"
 #include "backend/cpu/preconditioner.h"
-#include "backend/optimizer_attrs.h"
 
 namespace tr::cpu {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 using ops::Block;
 using ops::Matrix;
 
-constexpr int kStateInput = kFirstMoment + 2;
 constexpr int kFirstIterations = 10;  // that the first basis takes from the identity
 
 /// The rows or the columns of a matrix: their covariance and its basis.
@@ -129,16 +127,10 @@ class Soap final : public PreparedKernel {
   }
 
   void run(const KernelArgs& args) const override {
-    const UpdateRanges ranges(args, 2, 1);
-    if (ranges.skips()) return;
-    for (const Segment& segment : ranges.segments()) {
-      if (segment.frozen != 0) continue;
-      for (const Part& part : parts_) {
-        if (part.matrix.begin == segment.begin) update(args, ranges, segment, part);
-      }
-    }
-    update_others(args, ranges, matrices_,
-                  formulas::muon_adam_of<formulas::ExactMath>(args.attrs()));
+    update_matrices(args, matrices_, parts_,
+                    [&](const UpdateRanges& ranges, const Segment& segment, const Part& part) {
+                      update(args, ranges, segment, part);
+                    });
   }
 
  private:
@@ -251,16 +243,7 @@ class Soap final : public PreparedKernel {
   std::int64_t elements_ = 0, room_ = 0, num_chunks_ = 0;
 };
 
-KernelDef soap_kernel() {
-  KernelDef def;
-  def.op = "soap";
-  def.name = "cpu.soap";
-  def.workspace_bytes = [](const KernelQuery& query) { return Soap(query).workspace_bytes(); };
-  def.prepare = [](const KernelQuery& query, int) { return std::make_unique<Soap>(query); };
-  return def;
-}
-
-const KernelRegistration kSoap{soap_kernel()};
+const KernelRegistration kSoap{preconditioner_kernel<Soap>("soap")};
 
 }  // namespace
 }  // namespace tr::cpu

@@ -19,15 +19,13 @@ void launch_adam(const KernelArgs& args) { update_all(args, 2, adam_of(args.attr
 
 void launch_sgd_cycle(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
-  update_all(args, 1,
-             CycledSgd{int(attrs.i64("group")), attrs.flag("nesterov"), attrs.flag("decoupled")});
+  update_all(args, 1, CycledSgd{attrs.flag("nesterov"), attrs.flag("decoupled")});
 }
 
 void launch_adam_cycle(const KernelArgs& args) {
   const Attrs& attrs = args.attrs();
   update_all(args, 2,
-             CycledAdam{int(attrs.i64("group")), attrs.f64("beta2"), attrs.f32("eps"),
-                        attrs.flag("decoupled")});
+             CycledAdam{int(attrs.i64("group")), attrs.f32("eps"), attrs.flag("decoupled")});
 }
 
 const KernelRegistration kSgd{simple_kernel("sgd", launch_sgd)};

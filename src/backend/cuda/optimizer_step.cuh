@@ -117,6 +117,11 @@ __device__ inline SegmentRates rates_of(const Segment& s, const float* row) {
   return {group[kGroupLr] * s.lr_scale, group[kGroupDecay] * s.decay_scale};
 }
 
+__device__ inline formulas::Momenta momenta_of(int group, const float* row) {
+  const float* column = row + kFloatHeader + kGroupColumns * group;
+  return {column[kGroupMomentum], column[kGroupBeta2]};
+}
+
 /// The first segment that ends behind element `i`, or the gap before it as a frozen run. Factors
 /// may depend on the segment's number.
 template <typename Update>
@@ -142,6 +147,10 @@ __device__ OwnedRun<typename Update::Factors> run_at(const StepInputs& step, con
   if constexpr (requires { Update::kLeavesMatrices; }) run.frozen = run.frozen || s.rows > 0;
   if constexpr (requires { update.factors(shared, rates_of(s, row), low); }) {
     run.factors = update.factors(shared, rates_of(s, row), low);
+  } else if constexpr (requires {
+                         update.factors(shared, rates_of(s, row), momenta_of(s.group, row));
+                       }) {
+    run.factors = update.factors(shared, rates_of(s, row), momenta_of(s.group, row));
   } else {
     run.factors = update.factors(shared, rates_of(s, row));
   }

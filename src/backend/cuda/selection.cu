@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // where, masked_fill, tril and triu: elements are moved, none is computed.
+#include <algorithm>
+
 #include "backend/cuda/broadcast.cuh"
 
 namespace tr::cuda {
@@ -92,13 +94,13 @@ struct MapTriangle {
 template <bool kLower>
 void launch_triangle(const KernelArgs& args) {
   const Shape& out = args.out_type(0).shape;
+  const std::int64_t diagonal = std::clamp(args.attrs().i64("diagonal"), -out[-2] - 1, out[-1] + 1);
   dispatch_offset(out.num_elements(), [&](auto tag) {
     using Offset = typename decltype(tag)::type;
-    launch_map<1>(
-        args, out.num_elements(), true,
-        MapTriangle<Offset>{args.in<void>(0), args.out<void>(0), args.out_type(0).dtype,
-                            Offset(out[-2]), Offset(out[-1]), args.attrs().i64("diagonal"),
-                            args.attrs().f32("value"), kLower});
+    launch_map<1>(args, out.num_elements(), true,
+                  MapTriangle<Offset>{args.in<void>(0), args.out<void>(0), args.out_type(0).dtype,
+                                      Offset(out[-2]), Offset(out[-1]), diagonal,
+                                      args.attrs().f32("value"), kLower});
   });
 }
 

@@ -207,6 +207,32 @@ def norms(writer, generator):
     family.save(writer, "norm")
 
 
+def layers(writer, generator):
+    """Layer functions by their names in C++, which are several ops or one with attributes."""
+
+    def halves(gate, gated):
+        def function(v, axis):
+            parts = v.chunk(2, axis)
+            return parts[1 - gated] * gate(parts[gated])
+
+        return function
+
+    functions = {
+        "softmin": lambda v, axis: torch.nn.Softmin(axis)(v),
+        "glu": lambda v, axis: torch.nn.GLU(axis)(v),
+        "swiglu": halves(F.silu, 0),
+        "geglu": halves(F.gelu, 1),
+        "reglu": halves(F.relu, 1),
+    }
+    family = Family()
+    for name, function in functions.items():
+        for axis in (-1, 1):
+            family.case(generator, f"{name}_{axis}".replace("-", "m"), name, {"axis": axis},
+                        [uniform(generator, 3, 4, 6, low=-3, high=3)],
+                        lambda v, f=function, a=axis: f(v, a))
+    family.save(writer, "layers")
+
+
 def write(writer, generator):
-    for part in (maths, binary, selection, reductions, layout, products, norms, gated):
+    for part in (maths, binary, selection, reductions, layout, products, norms, gated, layers):
         part(writer, generator)

@@ -125,15 +125,17 @@ def _cosine(epochs, warmup, base):
     return rate
 
 
-def _by_name(params, decay, lr):
-    """Rates by layer, decays by layer and kind: grouped() of run_golden_test.cpp."""
+def _by_name(params, decay, lr, momenta):
+    """Rates and `momenta` by layer, decays by layer and kind: grouped() of run_golden_test.cpp."""
     groups = []
     for name, param in params:
         layer, kind = name.split(".")
         rate = lr * {"0": 0.25, "2": 0.5, "4": 1.0}[layer]
         own = {"0.weight": 0.2 * decay, "4.weight": 0.0}.get(name, decay)
         own = 0.02 if kind == "bias" else own
-        groups.append({"params": [param], "lr": rate, "weight_decay": own})
+        groups.append(
+            {"params": [param], "lr": rate, "weight_decay": own, **momenta.get(layer, {})}
+        )
     return groups
 
 
@@ -178,6 +180,20 @@ RUNS = {
         by_name=True,
     ),
     "groups_lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05, samples=175, by_name=True),
+    "groups_momentum": dict(
+        make=_sgd(momentum=0.9, nesterov=True),
+        lr=0.05,
+        decay=0.05,
+        samples=175,
+        by_name=True,
+        momenta={"0": dict(momentum=0.5), "4": dict(momentum=0.0)},
+    ),
+    "groups_betas": dict(
+        ADAMW,
+        samples=175,
+        by_name=True,
+        momenta={"0": dict(betas=(0.8, 0.99)), "4": dict(betas=(0.95, 0.98))},
+    ),
 }
 
 
@@ -245,6 +261,7 @@ def _run(
     ema=0.0,
     schedule=None,
     by_name=False,
+    momenta=None,
 ):
     net = model().to(torch.float64)
     _initialise(net, generator)
@@ -260,7 +277,7 @@ def _run(
     biases = [p for p in net.parameters() if p.dim() == 1]
     groups = [{"params": weights, "weight_decay": decay}, {"params": biases, "weight_decay": 0.0}]
     if by_name:
-        groups = _by_name(net.named_parameters(), decay, lr)
+        groups = _by_name(net.named_parameters(), decay, lr, momenta or {})
     optimizer = make(groups, lr)
     averaged = {k: v.clone() for k, v in net.state_dict().items()}
     losses, clipped, step_samples = [], 0, batch * micro

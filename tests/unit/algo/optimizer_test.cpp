@@ -118,13 +118,16 @@ TEST(OptimizerSpec, AScheduleThatMovesTheMomentumHasOpsOfItsOwn) {
   EXPECT_EQ(sgd.op, "sgd_cycle");
   EXPECT_EQ(sgd.num_moments, 1);
   EXPECT_TRUE(sgd.attrs.flag("nesterov"));
-  EXPECT_EQ(sgd.attrs.i64("group"), 2);
   EXPECT_EQ(optimizer_spec(SGD(), cycle, 0).num_moments, 1) << "the cycle brings the momentum";
-  const OptimizerSpec adamw = optimizer_spec(AdamW().beta2(0.99).eps(1e-6), cycle, 0);
+  const OptimizerSpec adamw = optimizer_spec(AdamW().eps(1e-6), cycle, 2);
   EXPECT_EQ(adamw.op, "adam_cycle");
   EXPECT_TRUE(adamw.attrs.flag("decoupled"));
-  EXPECT_EQ(adamw.attrs.f64("beta2"), 0.99);
+  EXPECT_EQ(adamw.attrs.i64("group"), 2);
   EXPECT_EQ(adamw.attrs.f64("eps"), 1e-6);
+  EXPECT_EQ(optimizer_spec(SGD(), still, 0, true).op, "sgd_cycle") << "groups bring it";
+  EXPECT_EQ(optimizer_spec(Adam(), still, 0, true).op, "adam_cycle");
+  EXPECT_TRUE(throws<InvalidArgument>([&] { optimizer_spec(SGD(), cycle, 0, true); },
+                                      "cycle_momentum is on, and groups set a momentum"));
   for (const OptimizerSpec& spec : {sgd, adamw})
     EXPECT_NO_THROW(complete_attrs(OpRegistry::instance().get(spec.op), spec.attrs));
   EXPECT_TRUE(throws<InvalidArgument>([&] { optimizer_spec(Lion(), cycle, 0); },

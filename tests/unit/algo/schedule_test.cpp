@@ -114,6 +114,14 @@ TEST(Schedule, OneEpochTrainsAtBase) {
   }
 }
 
+TEST(Schedule, TheCosineEndsAtAMillionthUnlessSaid) {
+  EXPECT_EQ(Scheduler(CosineAnnealingLR()).lowest_rate(), 1e-6);
+  EXPECT_EQ(Scheduler(CosineAnnealingLR().base_lr(1e-8)).lowest_rate(), 1e-8);
+  EXPECT_EQ(Scheduler(CosineAnnealingLR().eta_min(0)).lowest_rate(), 0);
+  EXPECT_EQ(Scheduler(CosineAnnealingWithWarmRestartsLR()).lowest_rate(), 0);
+  EXPECT_EQ(epoch_rates(CosineAnnealingLR().base_lr(0.1), 10).back(), 1e-6);
+}
+
 TEST(Schedule, NoTrainedStepHasRateZeroByDefault) {
   for (const bool by_batch : {false, true}) {
     for (const int warmup : {0, 1, 4, 20}) {
@@ -123,7 +131,6 @@ TEST(Schedule, NoTrainedStepHasRateZeroByDefault) {
         s.by_batch = by_batch;
         s.warmup_epochs = warmup;
         s.milestones = {3, 5};
-        if (s.kind == Scheduler::Kind::COSINE) s.eta_min = Scheduler(CosineAnnealingLR()).eta_min;
         for (const double rate : rates(s, 12, 3)) {
           EXPECT_GT(rate, 0) << name_of(s.kind);
           EXPECT_LE(rate, s.base_lr) << name_of(s.kind);

@@ -96,7 +96,9 @@ TEST(FileReaderTest, WhatIsCachedIsReadByTheThreadThatAsks) {
   folder.write("a", text);
   std::vector<std::byte> bytes;
   const bool is_told = read_cached_file(folder.path("a"), bytes);  // not by every file system
-  if (is_told) EXPECT_EQ(text_of(bytes), text);
+  if (is_told) {
+    EXPECT_EQ(text_of(bytes), text);
+  }
   const std::int64_t before = num_threads();
   FileReader reader({.timeout_s = 10});
   reader.read(folder.path("a"), bytes, {});

@@ -91,10 +91,11 @@ TEST(ParamLayout, FirstMatchingRuleWins) {
 TEST(ParamLayout, RatesOfAParameterComeOnTopOfItsRules) {
   GraphOptions options;
   options.groups = {{.match = "0.", .lr_scale = 2}};
-  options.num_decay_columns = 2;
-  options.rates = {{"0.weight", {.lr_scale = 0.5f, .decay_column = 1}},
-                   {"1.weight", {.decay_column = 0}},
-                   {"2.weight", {.lr_scale = 3, .decay_column = ParamRates::kNoDecay}}};
+  options.num_rate_columns = 2;
+  options.rates = {{"0.weight", {.lr_scale = 0.5f, .column = 1, .decays = true}},
+                   {"0.bias", {.column = 1}},
+                   {"1.weight", {.column = 0, .decays = true}},
+                   {"2.weight", {.lr_scale = 3, .decays = false}}};
   EXPECT_EQ(num_param_groups(options), 4);
   const ParamLayout layout = layout_params(small_plan(), options);
   const auto expect = [&](int param, int group, float lr_scale, float decay_scale) {
@@ -104,7 +105,7 @@ TEST(ParamLayout, RatesOfAParameterComeOnTopOfItsRules) {
     EXPECT_EQ(segment.decay_scale, decay_scale) << param;
   };
   expect(0, 3, 1, 1);
-  expect(1, 0, 2, 0);
+  expect(1, 3, 2, 0);
   expect(2, 2, 1, 1);
   expect(6, 1, 3, 0);
 }

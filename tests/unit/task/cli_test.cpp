@@ -379,6 +379,18 @@ TEST_F(Cli, TrainsAndPlansARecipeFromAFile) {
   EXPECT_TRUE(contains(text.out, "{name = \"0.flatten\", op = \"flatten\"}")) << text.out;
   const Outcome plan = run("plan " + file + " --batch 500 --json -");
   EXPECT_EQ(nlohmann::json::parse(plan.out).at("num_params"), 7850) << plan.err;
+  EXPECT_FALSE(contains(run("plan " + file + " --batch 500").out, "parameter groups"));
+  std::ofstream(folder_.path("groups.toml"))
+      << "optimizer = \"adamw\"\nweight_decay = 0.5\nbase_lr = 0.25\n"
+         "groups = [\"@bias: lr=0.125\", \"@weight: beta1=0.75 beta2=0.9375\"]\n[model]\n"
+         "input = [28, 28, 1]\nlayers = [{op = \"fc\", out_features = 10}]\n";
+  const Outcome grouped = run("plan " + folder_.path("groups.toml") + " --batch 500");
+  EXPECT_TRUE(contains(grouped.out,
+                       "parameter groups\n"
+                       "    rate weight decay          betas tensors   parameters  first\n"
+                       "     x 1          0.5   0.75, 0.9375       1         7840  0.weight\n"
+                       "   x 0.5            0     0.9, 0.999       1           10  0.bias\n"))
+      << grouped.out << grouped.err;
   std::ofstream(file, std::ios::app) << "\n[modle]\n";
   const Outcome wrong = run("train " + file);
   EXPECT_EQ(wrong.code, 2);

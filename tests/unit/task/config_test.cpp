@@ -260,6 +260,23 @@ TEST(Settings, OptimizersWithoutKernelsOfADeviceAreRefused) {
                                         "cannot leave the QR decompositions out"));
 }
 
+// In whatever order they are said, keys and a program mean the same.
+TEST(Settings, TheCosineOfKeysIsThatOfAProgram) {
+  TrainOptions options;
+  options.scheduler = CosineAnnealingLR().base_lr(0.01);
+  const Config program{GlobalSetting{}, PreprocessorSetting{}, options};
+  Config keys;
+  set_config(keys, "base_lr", "0.01");
+  set_config(keys, "scheduler", "cosine");
+  EXPECT_EQ(to_json(keys).dump(1), to_json(program).dump(1));
+  EXPECT_EQ(to_json(keys).at("eta_min"), 1e-6);
+  set_config(keys, "scheduler", "cosine_warm_restarts");
+  EXPECT_EQ(to_json(keys).at("eta_min"), 0.0);
+  set_config(keys, "eta_min", "0.001");
+  set_config(keys, "scheduler", "cosine");
+  EXPECT_EQ(to_json(keys).at("eta_min"), 0.001);
+}
+
 // Each key that something else must be chosen for: a note without it, none with it.
 TEST(Settings, KeysThatNothingReadsAreListed) {
   const struct {

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "support/compare.h"
 #include "support/device.h"
 #include "support/temp_folder.h"
 #include "support/throws.h"
 #include "task/freeze_plan.h"
+#include "task/metrics_log.h"
 #include "toy.h"
 
 namespace tr::test {
@@ -175,6 +177,58 @@ TEST_F(Control, ARunEndsWhenItsMetricGetsNoBetter) {
   DeepLearningTask rising = plain_task(6);
   rising.early_stop({.metric = "train_loss", .mode = Plateau::Mode::MAX, .patience = 2});
   EXPECT_EQ(story_of(rising).result.history.size(), 3u) << "a falling loss is no better now";
+}
+
+/// Cross entropy times `scale`, shifted: a loss of any sign.
+Loss shifted(float scale, float shift) {
+  const Value logp = log_softmax()(model_output());
+  const Value nll = neg()(sum({1})(gather(logp, reshape({1})(input("label")), 1)));
+  return OwnLoss("shifted", affine(scale, shift)(nll));
+}
+
+TEST_F(Control, ANegativeValidationLossIsOne) {
+  const TempFolder folder;
+  const auto made = [&](float scale, float shift, int epochs) {
+    DeepLearningTask task = plain_task(epochs);
+    task.loss(shifted(scale, shift)).save_every(folder.path());
+    return task;
+  };
+  DeepLearningTask falling = made(1, -10, 4);
+  const TrainingResult result = falling.compile(CompileInfo::NONE).run();
+  double least = 0;
+  int best = -1;
+  for (const EpochRecord& record : result.history) {
+    EXPECT_TRUE(record.validated);
+    EXPECT_LT(record.val_loss, -5);
+    const auto json = nlohmann::json::parse(epoch_json(record));
+    EXPECT_EQ(json.at("val_loss").get<double>(), record.val_loss);
+    if (record.val_loss < least) least = record.val_loss, best = record.epoch;
+  }
+  EXPECT_EQ(result.best_epoch, best) << "an epoch is the best by its loss, whatever its sign";
+
+  DeepLearningTask rest = made(1, -10, 5);
+  const TrainingResult resumed = rest.resume().compile(CompileInfo::NONE).run();
+  ASSERT_EQ(resumed.history.size(), 5u);
+  EXPECT_EQ(resumed.history[3].val_loss, result.history[3].val_loss);
+  EXPECT_TRUE(resumed.history[3].validated);
+
+  // What once stood for "not measured" is a loss like any other.
+  const TempFolder other;
+  DeepLearningTask still = plain_task(9);
+  still.loss(shifted(0, -1)).early_stop({.metric = "val_loss", .patience = 2});
+  const TrainingResult ended = still.compile(CompileInfo::NONE).run();
+  EXPECT_EQ(ended.history.size(), 3u);
+  EXPECT_EQ(ended.history.back().val_loss, -1);
+  EXPECT_EQ(ended.best_epoch, 1);
+}
+
+TEST_F(Control, AnEpochWithoutAValidationHasNoValidationLoss) {
+  EpochRecord record;
+  record.val_loss = 3;
+  EXPECT_EQ(epoch_metric(record, "val_loss"), std::nullopt);
+  EXPECT_TRUE(nlohmann::json::parse(epoch_json(record)).at("val_loss").is_null());
+  record.validated = true;
+  EXPECT_EQ(epoch_metric(record, "val_loss"), 3);
 }
 
 TEST_F(Control, TheBestWeightsComeBack) {

@@ -195,6 +195,25 @@ TEST(Training, ProgressComesThroughTheSink) {
   EXPECT_TRUE(contains(rows[1], "2/2"));
 }
 
+// A sink that takes its own place away, or another's, while it is called: the run goes on.
+TEST(Training, ASinkMayReplaceItself) {
+  const toy::Quiet quiet;
+  std::vector<std::string> first, second;
+  set_progress_sink([&](const ProgressEvent& event) {
+    if (event.kind != ProgressEvent::Kind::EPOCH) return;
+    std::vector<std::string>& rows = first;  // what is captured may not vanish under the call
+    set_progress_sink([&](const ProgressEvent& later) {
+      if (later.kind == ProgressEvent::Kind::EPOCH) second.push_back(later.text);
+    });
+    rows.push_back(event.text);
+  });
+  EXPECT_EQ(run_with({}, 3).history.size(), 3u);
+  ASSERT_EQ(first.size(), 1u);
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_TRUE(contains(first[0], "1/3"));
+  EXPECT_TRUE(contains(second[1], "3/3"));
+}
+
 TEST(Training, ASinkThatThrowsAtATickEndsTicksAndNotTheRun) {
   const test::LogCapture log;
   int ticks = 0;

@@ -106,6 +106,43 @@ TEST(ParamGroups, WhatMatchesNothingOrContradictsIsRefused) {
                        ""));
 }
 
+TEST(ParamGroups, MomentaOfAGroupGoWithSgdAndAdam) {
+  const toy::Quiet quiet;
+  const auto made = [](const Optimizer& optimizer, const std::vector<ParamGroup>& groups) {
+    DeepLearningTask task = task_of(groups);
+    task.optimizer(optimizer);
+    return task;
+  };
+  const auto weights = [&](const Optimizer& optimizer, const std::vector<ParamGroup>& groups) {
+    return made(optimizer, groups).compile(CompileInfo::NONE).run().weights_sha256;
+  };
+  // A momentum that groups give to all parameters is the optimizer's, byte for byte.
+  EXPECT_EQ(weights(SGD(), {{.momentum = 0.5}}), weights(SGD().momentum(0.5), {}));
+  EXPECT_EQ(weights(SGD().momentum(0.5),
+                    {{.match = "0.", .momentum = 0}, {.match = "3.", .momentum = 0}}),
+            weights(SGD(), {}));
+  EXPECT_NE(weights(SGD().momentum(0.5), {{.match = "0.", .momentum = 0}}),
+            weights(SGD().momentum(0.5), {}));
+  const std::string betas = weights(AdamW(), {{.match = "0.", .beta1 = 0.8}});
+  EXPECT_NE(weights(AdamW(), {{.match = "0.", .beta1 = 0.8, .beta2 = 0.99}}), betas);
+  EXPECT_NE(weights(AdamW(), {{.match = "3.", .beta1 = 0.8}}), betas);
+  const auto refused = [&](const Optimizer& optimizer, const ParamGroup& group, const char* words) {
+    return throws<Error>([&] { made(optimizer, {group}).compile(CompileInfo::NONE); }, words);
+  };
+  EXPECT_TRUE(refused(SGD(), {.beta1 = 0.5}, "sets a beta, and sgd has a momentum"));
+  EXPECT_TRUE(refused(Adam(), {.momentum = 0.5}, "sets a momentum, and adam has beta1 and beta2"));
+  EXPECT_TRUE(refused(Lion(), {.beta2 = 0.5}, "sets a beta, which lion has for all parameters"));
+  EXPECT_TRUE(refused(Muon(), {.momentum = 0.5}, "which muon has for all parameters alone"));
+  EXPECT_TRUE(refused(SGD(), {.momentum = 1}, "momentum is 1, expected 0 <= momentum < 1"));
+  EXPECT_TRUE(refused(AdamW(), {.beta2 = -0.1}, "beta2 is -0.1, expected 0 <= beta2 < 1"));
+  DeepLearningTask both = made(SGD().momentum(0.5), {{.match = "0.", .momentum = 0.1}});
+  both.scheduler(OneCycleLR().base_lr(0.1).cycle_momentum());
+  EXPECT_TRUE(throws<InvalidArgument>([&] { both.compile(CompileInfo::NONE); }, "groups set"));
+  DeepLearningTask twice = made(AdamW(), {{.match = "0.", .beta1 = 0.1}, {.beta1 = 0.2}});
+  EXPECT_TRUE(throws<InvalidArgument>([&] { twice.compile(CompileInfo::NONE); },
+                                      "gives 0.weight the beta1 0.1, \"\" gives it 0.2"));
+}
+
 TEST(ParamGroups, SeveralObjectivesAreRefusedWithThem) {
   const toy::Quiet quiet;
   DeepLearningTask task = task_of({{.match = "0.", .lr_scale = 0.5}});
@@ -126,9 +163,14 @@ TEST(ParamGroups, LayerDecayIsTimms) {
 
 TEST(ParamGroups, TextIsReadAndWritten) {
   const std::string text =
-      "features.: lr*0.1 weight_decay=0.05, *.attn.@weight+bias: lr=0.001, @norm: weight_decay*0.5";
+      "features.: lr*0.1 weight_decay=0.05, *.attn.@weight+bias: lr=0.001, @norm: "
+      "weight_decay*0.5, "
+      "a: momentum=0.5, b: beta1=0.8 beta2=0.98";
   const std::vector<ParamGroup> groups = parse_groups(text);
-  ASSERT_EQ(groups.size(), 3u);
+  ASSERT_EQ(groups.size(), 5u);
+  EXPECT_EQ(groups[3].momentum, 0.5);
+  EXPECT_EQ(groups[4].beta1, 0.8);
+  EXPECT_EQ(groups[4].beta2, 0.98);
   EXPECT_EQ(groups[0].match, "features.");
   EXPECT_EQ(groups[0].lr_scale, 0.1);
   EXPECT_EQ(groups[0].weight_decay, 0.05);
@@ -141,8 +183,9 @@ TEST(ParamGroups, TextIsReadAndWritten) {
   Config config;
   set_config(config, "groups", text);
   EXPECT_EQ(to_json(config).at("groups"), text);
-  for (const char* wrong : {"features. lr*0.1", "a: lr+1", "a: momentum=0.5", "a: lr=x",
-                            "a:", "a: lr=1 lr=2", "a@fc: lr=1", "a@bias+bias: lr=1", "a: lr=1,,"}) {
+  for (const char* wrong :
+       {"features. lr*0.1", "a: lr+1", "a: momentum*0.5", "a: momentum=1", "a: lr=x",
+        "a:", "a: lr=1 lr=2", "a@fc: lr=1", "a@bias+bias: lr=1", "a: lr=1,,"}) {
     EXPECT_TRUE(throws<InvalidArgument>([&] { parse_groups(wrong); }, "")) << wrong;
   }
 }
@@ -154,6 +197,10 @@ TEST(ParamGroups, TheTableIsLogged) {
   task_of({{.match = "0.", .lr_scale = 0.5}}).compile(CompileInfo::NONE);
   EXPECT_NE(log.find("parameter groups"), std::string::npos) << log;
   EXPECT_NE(log.find("x 0.5"), std::string::npos) << log;
+  EXPECT_EQ(log.find("betas"), std::string::npos) << log;
+  task_of({{.match = "0.", .beta1 = 0.75, .beta2 = 0.96875}}).compile(CompileInfo::NONE);
+  EXPECT_NE(log.find("betas"), std::string::npos) << log;
+  EXPECT_NE(log.find("0.75, 0.9688"), std::string::npos) << log;
 }
 
 }  // namespace

@@ -174,6 +174,8 @@ constexpr Refused kRefused[] = {
     {"milestones = [[3]]", "r.toml:1:15: milestones is a list of lists"},
     {"[modle]", "r.toml:1:2: key: unknown name \"modle\"; did you mean \"model\"?"},
     {"[dataset]\nnam = \"mnist\"", "r.toml:2:1: key: unknown name \"dataset.nam\"; did you mean"},
+    {"groups = [\"0.: lr*0.1\", \"1.: moment=0.5\"]", "r.toml:1:10: groups"},
+    {"groups = \"0.: momentum=1\"", "r.toml:1:10: groups"},
     {"loss = \"mse2\"", "r.toml:1:8: loss: unknown name \"mse2\"; did you mean \"mse\"?"},
     {"loss = {field = \"x\"}", "r.toml:1:8: the loss has no kind"},
     {"loss = {kind = \"mse\", feild = \"x\"}", "did you mean \"field\"?"},
@@ -270,6 +272,41 @@ TEST(RecipeFile, TransformsComeBackFromTheirTexts) {
   EXPECT_FALSE(std::get<Resize>(steps[1]).antialias);
 }
 
+// What no memory holds is refused by its shape, with the layer and the file's line.
+TEST(RecipeFile, LayersLargerThanAnyMemoryAreRefused) {
+  const std::string many = std::to_string(std::int64_t{1} << 51);
+  const std::string layers[] = {
+      "{op = \"fc\", out_features = " + many + "}",
+      "{op = \"conv\", out_channels = " + many + ", kernel = 3}",
+      "{op = \"conv\", out_channels = 140737488355327, kernel = 2}",
+      "{op = \"conv\", multiplier = " + many + ", groups = 0, kernel = 3}",
+      "{op = \"channel_padding\", multiple = 9223372036854775807}"};
+  for (const std::string& layer : layers) {
+    SCOPED_TRACE(layer);
+    const RecipeFile file = parse_recipe("[model]\nlayers = [\n  " + layer + ",\n]\n", "huge.toml");
+    EXPECT_TRUE(test::throws<InvalidArgument>(
+        [&] {
+          plan_of(*file.model, {4096, 4096, 3});
+        },
+        "built at huge.toml:3"));
+  }
+  const RecipeFile tokens = parse_recipe(
+      "[model]\nlayers = [{op = \"embedding\", num_embeddings = " + many + ", features = 8}]\n",
+      "huge.toml");
+  EXPECT_TRUE(test::throws<InvalidArgument>(
+      [&] {
+        expand(*tokens.model, {{"image", {Shape{5}, DType::INT32}}});
+      },
+      "more than 2^47 elements"));
+  const RecipeFile prefix = parse_recipe(
+      "[model]\nlayers = [{op = \"prepend_tokens\", tokens = 9223372036854775807}]\n", "huge.toml");
+  EXPECT_TRUE(test::throws<InvalidArgument>(
+      [&] {
+        plan_of(*prefix.model, {5, 8});
+      },
+      "more than 2^47 elements"));
+}
+
 TEST(RecipeFile, TooFewInputsAreRefusedWhereShapesAre) {
   const RecipeFile file = parse_recipe("[model]\nlayers = [{op = \"add\"}]", "one.toml");
   EXPECT_TRUE(test::throws<InvalidArgument>(
@@ -291,6 +328,41 @@ TEST(RecipeFile, ALaterKeyOfTheFileWinsAndListsHaveCommas) {
   EXPECT_EQ(json.at("checkpoint.dir"), "d");
   EXPECT_EQ(json.at("dataset.path"), "x.csv");
   EXPECT_FALSE(file.model);
+}
+
+TEST(RecipeFile, ParameterGroupsAreThoseOfCallsAndComeBack) {
+  const std::string model =
+      "[model]\ninput = [4, 4, 1]\nlayers = [{op = \"fc\", out_features = 8}, {op = \"relu\"}, "
+      "{op = \"fc\", out_features = 10}]\n";
+  const RecipeFile file = parse_recipe(
+      "optimizer = \"adamw\"\nweight_decay = 0.05\n"
+      "groups = [\n  \"0.: lr*0.1 beta1=0.8 beta2=0.98\",\n  \"@bias: weight_decay=0.01\",\n]\n" +
+          model,
+      "groups.toml");
+  const std::vector<ParamGroup>& groups = file.config.train.groups;
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].match, "0.");
+  EXPECT_EQ(groups[0].lr_scale, 0.1);
+  EXPECT_EQ(groups[0].beta1, 0.8);
+  EXPECT_EQ(groups[0].beta2, 0.98);
+  EXPECT_EQ(groups[1].kinds, ParamKinds::BIASES);
+  EXPECT_EQ(groups[1].weight_decay, 0.01);
+  TrainOptions train;
+  train.optimizer = AdamW().weight_decay(0.05);
+  train.groups = {{.match = "0.", .lr_scale = 0.1, .beta1 = 0.8, .beta2 = 0.98},
+                  {.kinds = ParamKinds::BIASES, .weight_decay = 0.01}};
+  const std::string settings = settings_of(Session{}, train);
+  EXPECT_EQ(to_json(file.config).dump(1), settings);
+
+  // The settings as they are saved, and the model's text, are a recipe again.
+  const nlohmann::json saved = to_json(file.config);
+  const std::string text = "optimizer = " + saved.at("optimizer").dump() +
+                           "\nweight_decay = " + saved.at("weight_decay").dump() +
+                           "\ngroups = " + saved.at("groups").dump() + "\n" +
+                           model_toml(*file.model, {4, 4, 1});
+  const RecipeFile again = parse_recipe(text, "again.toml");
+  EXPECT_EQ(to_json(again.config).dump(1), settings);
+  expect_same_plan(plan_of(*again.model, {4, 4, 1}), plan_of(*file.model, {4, 4, 1}));
 }
 
 TEST(RecipeFile, TrainsAsTheSameCallsDo) {
