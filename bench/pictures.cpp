@@ -222,7 +222,7 @@ void measure_core(Report& report, const PictureChain& chain, const Sides& sides,
   for (const auto& peer : sides.torch) {
     compare(
         name + ", " + peer->way(), peer->name(), [&] { return peer->measure(name); },
-        std::max(1, std::min(options.turns, 5)));
+        options.turns);
   }
   std::fprintf(stderr, "  an image: %s\n", feed.stages().c_str());
   report.set_env(name + " by stage", feed.stages());

@@ -202,7 +202,7 @@ Way way_of(const std::string& name, std::vector<Transform> steps) {
   const std::vector<std::byte> bytes = read_bytes(path);
   const data::ImageInfo info = data::probe_image({bytes, path});
   data::PictureStage stage({});
-  const data::ImageRef image = stage.run_pixels(chain, bytes, path, address);
+  const data::ImageRef image = stage.run_pixels(chain, {bytes, path}, address);
   const data::Pixels pixels{const_cast<std::uint8_t*>(image.pixels), image.shape.height,
                             image.shape.width, image.shape.channels, image.stride};
   return {Picture(pixels), chain.first_crop(address, info.height, info.width)};

@@ -9,6 +9,7 @@
 
 #include "core/input_file.h"
 #include "core/philox.h"
+#include "data/transforms/words.h"
 #include "renaissance/core/error.h"
 #include "support/throws.h"
 #include "zoo/transform_forms.h"
@@ -50,6 +51,8 @@ void change(const TransformForm& form, const TransformParameter& parameter, Tran
           *value += *value > 0.5f && name != "max" ? -0.1f : 0.1f;
         } else if constexpr (std::is_same_v<M, Range>) {
           *value = {0.3f, 0.7f};
+        } else if constexpr (std::is_same_v<M, ImageSize>) {
+          *value = form.name == "Resize" ? ImageSize(2) : ImageSize(2, 5);
         } else {
           *value = form.name == "RandomAffine" ? M(0) : M(2);
         }
