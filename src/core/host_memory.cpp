@@ -26,14 +26,14 @@ std::optional<std::int64_t> number_in(const char* path, const std::string& name)
 }
 
 /// Limits of a control group, version 2 and 1, as a container sees its own, and what of it is taken
-/// for good: memory without a file behind it.
+/// for good: memory without a file behind it, and files that lie in memory alone.
 struct ControlGroup {
-  const char *limit, *usage, *anonymous;
+  const char *limit, *usage, *anonymous, *shared;
 };
 constexpr ControlGroup kGroups[] = {
-    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.stat", "anon"},
+    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.stat", "anon", "shmem"},
     {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.stat",
-     "total_rss"}};
+     "total_rss", "total_shmem"}};
 
 /// "max" is no number.
 std::optional<std::int64_t> limit_of(const ControlGroup& group) {
@@ -58,7 +58,9 @@ std::int64_t free_host_memory_bytes() {
   for (const ControlGroup& group : kGroups) {
     const auto limit = limit_of(group);
     const auto taken = number_in(group.usage, group.anonymous);
-    if (limit && taken) bytes = std::min(bytes, std::max<std::int64_t>(0, *limit - *taken));
+    if (!limit || !taken) continue;
+    const std::int64_t all = *taken + number_in(group.usage, group.shared).value_or(0);
+    bytes = std::min(bytes, std::max<std::int64_t>(0, *limit - all));
   }
   return std::min(bytes, host_memory_bytes());
 }

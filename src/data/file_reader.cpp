@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -77,8 +78,9 @@ struct FileReader::Impl {
   explicit Impl(FileReaderOptions given) : options(std::move(given)) {
     TR_CHECK(options.timeout_s >= 0 && options.timeout_s <= 86400,
              "read_timeout is {} s, expected 0 (none) to 86400", options.timeout_s);
-    from_cache = options.read == nullptr;
-    if (from_cache) options.read = read_whole_file;
+    if (options.read) return;
+    cached.emplace();
+    options.read = read_whole_file;
   }
 
   ~Impl() {
@@ -121,7 +123,7 @@ struct FileReader::Impl {
   }
 
   FileReaderOptions options;
-  bool from_cache = false;
+  std::optional<CachedFiles> cached;
   std::shared_ptr<std::atomic<int>> num_stuck = std::make_shared<std::atomic<int>>(0);
   std::mutex mutex;
   std::vector<Hand> idle;
@@ -141,7 +143,7 @@ void FileReader::read(const std::string& path, std::vector<std::byte>& bytes,
     m.options.read(path, bytes);
     return;
   }
-  if (m.from_cache && read_cached_file(path, bytes)) return;
+  if (m.cached && m.cached->read(path, bytes)) return;
   if (num_stuck() >= kMaxStuck) {
     throw_as<DataError>("{}: is not read, {} reads before it are without an answer",
                         printable(path), num_stuck());

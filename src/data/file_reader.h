@@ -18,6 +18,7 @@ using ReadFile = std::function<void(const std::string& path, std::vector<std::by
 constexpr std::uint64_t kMaxPictureBytes = std::uint64_t{1} << 28;
 
 /// The file as it lies on the disk, its buffer used again.
+/// @throws DataError  it cannot be read, or has more than kMaxPictureBytes.
 void read_whole_file(const std::string& path, std::vector<std::byte>& bytes);
 
 struct FileReaderOptions {
@@ -25,10 +26,10 @@ struct FileReaderOptions {
   ReadFile read;          // null: read_whole_file(), after a look at what the kernel has cached
 };
 
-/// Reads files for several threads at once. What the kernel has cached is read by the thread that
-/// asks. A read() of the system cannot be broken off, so any other goes through a thread of the
-/// reader's own: one that does not answer in time is left behind and another takes its place. Those
-/// threads are kept and used again; a read that is done in time allocates nothing.
+/// Reads files for several threads at once. What the kernel has cached of a local disk is read by
+/// the thread that asks. A read() of the system cannot be broken off, so any other goes through a
+/// thread of the reader's own: one that does not answer in time is left behind and another takes
+/// its place. Those threads are kept and used again; a read that is done in time allocates nothing.
 class FileReader {
  public:
   explicit FileReader(FileReaderOptions options);

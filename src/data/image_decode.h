@@ -47,7 +47,7 @@ struct DecodeOptions {
   bool dct_scaling = true;       // a JPEG whose crop is shrunk is decoded smaller
   bool fast_dct = false;         // JPEG: the less exact DCT and plain chroma upsampling
   bool own_huffman = true;       // JPEG: codes of baseline pictures are not left to libjpeg
-  bool remember_rows = true;     // sets with random crops: rows' places in JPEGs are kept
+  bool remember_rows = true;     // JPEGs that random crops begin with: rows' places are kept
   // The limit at which Pillow, too, speaks of a decompression bomb.
   std::int64_t max_pixels = 178'956'970;
 

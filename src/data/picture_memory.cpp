@@ -39,6 +39,12 @@ PictureMemory::PictureMemory(std::shared_ptr<const Dataset> set, std::int64_t mo
   }
 }
 
+std::int64_t PictureMemory::num_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& file : files_) bytes += std::int64_t(file.size());
+  return bytes;
+}
+
 void PictureMemory::read_encoded(std::int64_t id, EncodedPicture& picture,
                                  std::span<std::byte* const> out) const {
   const auto fault = faults_.find(id);

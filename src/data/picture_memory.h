@@ -32,6 +32,8 @@ class PictureMemory final : public Dataset {
   std::string sample_name(std::int64_t id) const override { return set_->sample_name(id); }
   std::vector<std::string> class_names() const override { return set_->class_names(); }
 
+  std::int64_t num_bytes() const;
+
  private:
   std::shared_ptr<const Dataset> set_;
   std::vector<std::vector<std::byte>> files_;

@@ -29,26 +29,37 @@ std::int64_t bytes_in_memory(const Dataset& set) {
 
 std::shared_ptr<const Dataset> SetsInMemory::get(const std::shared_ptr<const Dataset>& set) {
   const std::lock_guard lock(mutex_);
-  const auto found = loaded_.find(set);
-  if (found != loaded_.end()) return found->second;
-  const std::int64_t bytes = bytes_in_memory(*set);
+  Loaded& loaded = loaded_[set];
+  if (loaded.fault) std::rethrow_exception(loaded.fault);
+  if (loaded.set) return loaded.set;
+  try {
+    loaded.set = load(set);
+  } catch (...) {  // every loader that asks is told the same
+    loaded.fault = std::current_exception();
+    throw;
+  }
+  return loaded.set;
+}
+
+std::shared_ptr<const Dataset> SetsInMemory::load(const std::shared_ptr<const Dataset>& set) {
+  std::int64_t bytes = bytes_in_memory(*set);
   const std::int64_t most = most_bytes_ == kWhatIsFree
                                 ? free_host_memory_bytes()
                                 : std::max<std::int64_t>(0, most_bytes_ - num_bytes_);
   if (!is_in_memory(*set) && bytes > most) {
     throw_as<OutOfMemory>(
         "fully_mode: the {} samples of {} take {} of memory, {} are free; expected "
-        "fully_mode=false, "
-        "which reads them as they are needed",
+        "fully_mode=false, which reads them as they are needed",
         set->num_samples(), set->name(), format_bytes(bytes), format_bytes(most));
   }
   std::shared_ptr<const Dataset> loaded = load_into_memory(set, most);
-  if (loaded != set) {
-    num_bytes_ += bytes;
-    log_info("data: {} samples of {} lie in memory, {}", set->num_samples(), set->name(),
-             format_bytes(bytes));
-  }
-  return loaded_[set] = std::move(loaded);
+  if (loaded == set) return loaded;
+  const auto* pictures = dynamic_cast<const PictureMemory*>(loaded.get());
+  if (pictures != nullptr) bytes = pictures->num_bytes();  // sizes that were not known before
+  num_bytes_ += bytes;
+  log_info("data: {} samples of {} lie in memory, {}", set->num_samples(), set->name(),
+           format_bytes(bytes));
+  return loaded;
 }
 
 }  // namespace tr::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,10 +26,17 @@ class SetsInMemory {
  private:
   static constexpr std::int64_t kWhatIsFree = -1;
 
+  struct Loaded {
+    std::shared_ptr<const Dataset> set;
+    std::exception_ptr fault;
+  };
+
+  std::shared_ptr<const Dataset> load(const std::shared_ptr<const Dataset>& set);
+
   std::int64_t most_bytes_ = kWhatIsFree;
   std::mutex mutex_;
   std::int64_t num_bytes_ = 0;
-  std::map<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> loaded_;
+  std::map<std::shared_ptr<const Dataset>, Loaded> loaded_;
 };
 
 }  // namespace tr::data

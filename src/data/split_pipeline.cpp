@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "core/check.h"
 #include "core/clock.h"
@@ -74,14 +75,14 @@ SplitPipeline::SplitPipeline(std::string who, const SplitConfig& config, const L
     cache_ =
         std::make_unique<ProcessedCache>(std::size_t(config.dataset->num_samples()), sample_bytes_);
   }
-  plan_marks();
+  plan_marks(loader.world_size);
 }
 
-void SplitPipeline::plan_marks() {
-  if (!encoded_ || !config_.transforms.is_random()) return;
+void SplitPipeline::plan_marks(int ranks) {
+  if (!encoded_ || !config_.transforms.is_random() || !chain_->takes_a_part()) return;
   if (!decode_.remember_rows || !decode_.decode_crop_only || !decode_.own_huffman) return;
   const std::int64_t samples = config_.dataset->num_samples();
-  const std::int64_t bytes = ScanMarkStore::bytes_for(samples);
+  const std::int64_t bytes = ScanMarkStore::bytes_for(samples) * ranks;
   if (bytes > host_memory_bytes() / kMarksShare) {
     log_info(
         "{} data: where rows of {} pictures begin is not remembered: {} are more than 1/{} of "
@@ -89,7 +90,12 @@ void SplitPipeline::plan_marks() {
         who_, samples, format_bytes(bytes), kMarksShare);
     return;
   }
-  marks_ = std::make_unique<ScanMarkStore>(samples);
+  try {
+    marks_ = std::make_unique<ScanMarkStore>(samples);
+  } catch (const std::bad_alloc&) {
+    log_info("{} data: where rows of pictures begin is not remembered: {} cannot be had", who_,
+             format_bytes(bytes));
+  }
 }
 
 void SplitPipeline::plan_fields(const LoaderConfig& loader) {

@@ -121,7 +121,7 @@ class SplitPipeline {
   void plan_image(FieldPlan& plan, const Field& field, const LoaderConfig& loader);
   void plan_tail();
   void plan_mixing(std::span<const Field> fields, const LoaderConfig& loader);
-  void plan_marks();
+  void plan_marks(int ranks);
   /// Rows of `plan` behind what the slot holds so far.
   void place_rows(FieldPlan& plan, std::int64_t rows);
   void read_sample(std::int64_t id, std::byte* input, EncodedPicture* picture) const;

@@ -89,7 +89,8 @@ class ValueReader {
     const Value value = read_value();
     if (!value.is_list && in_.take('=')) {
       named_ = true;
-      set(parameter_of(value), read_value());
+      const std::size_t index = parameter_of(value);
+      set(index, read_value());
     } else if (value.is_list || number_of(value.words.front())) {
       set_next(value);
     } else {

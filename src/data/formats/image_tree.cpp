@@ -72,7 +72,8 @@ std::vector<Entry> entries_of(const std::string& dir) {
     if (is_hidden(entry.name)) continue;
     entry.folder = at->is_directory(broken);
     entry.file = !entry.folder && (broken || at->is_regular_file(broken) || at->is_symlink(broken));
-    entry.nowhere = entry.file && fs::status(at->path(), broken).type() == fs::file_type::not_found;
+    entry.nowhere = entry.file && at->is_symlink(broken) &&
+                    fs::status(at->path(), broken).type() == fs::file_type::not_found;
     entries.push_back(std::move(entry));
   }
   if (error) {

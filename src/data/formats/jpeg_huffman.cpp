@@ -316,6 +316,8 @@ void BaselineScan::use_marks(ScanMarks& marks) {
   }
   marks_ = &marks;
   const std::int64_t rows = layout_.num_mcus / layout_.mcus_per_row;
+  const bool reaches = marks.known == 0 || marks.offset_bits[marks.known - 1u] >> 3 < data_.size();
+  if (!reaches) marks.known = 0;  // they are of other bytes
   marks.rows_per_mark = std::uint16_t(rows / std::int64_t(ScanMarks::kMost + 1) + 1);
 }
 

@@ -23,6 +23,7 @@ class CenterCropStep final : public PixelStep {
                 out_shape(src.shape), dst);
   }
 
+  bool takes_a_part() const override { return true; }
   std::optional<SourceCrop> source_crop(const pixel::StepDraws&, ImageShape in) const override {
     if (in.height < size_.height || in.width < size_.width) return std::nullopt;
     return SourceCrop{first(in.height, size_.height), first(in.width, size_.width), size_.height,

@@ -51,6 +51,8 @@ class PixelChain {
   // Pictures. The scratch of one must have scratch_bytes(height, width) of the whole picture.
   /// @throws DataError  a picture of this size cannot go through the chain.
   std::size_t scratch_bytes(int height, int width) const;
+  /// True: the first step may take less than a whole picture.
+  bool takes_a_part() const { return !steps_.empty() && steps_.front().pixels->takes_a_part(); }
   /// What the first step takes of a picture, if a decoder may give that alone.
   /// @throws DataError  a picture of this size cannot go through the chain.
   std::optional<SourceCrop> first_crop(const DrawAddress& address, int height, int width) const;

@@ -106,6 +106,8 @@ class PixelStep {
   /// What is drawn for an image, for people: "angle -12.5"; empty if nothing is.
   virtual std::string describe(const pixel::StepDraws&, ImageShape) const { return {}; }
 
+  /// True: source_crop() may give less than the whole picture.
+  virtual bool takes_a_part() const { return false; }
   /// The part of a picture that apply() would read, if a decoder may give no more than that.
   virtual std::optional<SourceCrop> source_crop(const pixel::StepDraws&, ImageShape) const {
     return std::nullopt;

@@ -30,6 +30,7 @@ class RandomCropStep final : public PixelStep {
     return fmt::format("top {}, left {}", window.top, window.left);
   }
 
+  bool takes_a_part() const override { return true; }
   std::optional<SourceCrop> source_crop(const pixel::StepDraws& draws,
                                         ImageShape in) const override {
     if (in.height < size_.height || in.width < size_.width) return std::nullopt;

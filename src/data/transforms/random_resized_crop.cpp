@@ -34,6 +34,7 @@ class ResizedCropStep final : public PixelStep {
     return fmt::format("top {}, left {}, {}x{}", rect.top, rect.left, rect.height, rect.width);
   }
 
+  bool takes_a_part() const override { return true; }
   std::optional<SourceCrop> source_crop(const pixel::StepDraws& draws,
                                         ImageShape in) const override {
     const auto rect = pixel::draw_resized_crop(draws, in.height, in.width, range_);

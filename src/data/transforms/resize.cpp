@@ -50,6 +50,7 @@ class ResizeStep final : public PixelStep {
     apply_crop(DecodedCrop(part), crop, dst, scratch);
   }
 
+  bool takes_a_part() const override { return mode_ == ResizeMode::SQUARE; }
   std::optional<SourceCrop> source_crop(const pixel::StepDraws&, ImageShape in) const override {
     return taken_part(in);
   }

@@ -95,7 +95,8 @@ TEST(FileReaderTest, WhatIsCachedIsReadByTheThreadThatAsks) {
   const std::string text(300'000, 'q');
   folder.write("a", text);
   std::vector<std::byte> bytes;
-  const bool is_told = read_cached_file(folder.path("a"), bytes);  // not by every file system
+  const CachedFiles cached;
+  const bool is_told = cached.read(folder.path("a"), bytes);  // not by every file system
   if (is_told) {
     EXPECT_EQ(text_of(bytes), text);
   }
@@ -104,10 +105,11 @@ TEST(FileReaderTest, WhatIsCachedIsReadByTheThreadThatAsks) {
   reader.read(folder.path("a"), bytes, {});
   EXPECT_EQ(text_of(bytes), text);
   EXPECT_EQ(num_threads(), before + (is_told ? 0 : 1));
-  // Others are left to read_whole_file().
+  // Others are left to read_whole_file(), and all of file systems that may not answer.
+  EXPECT_FALSE(cached.read("/proc/self/status", bytes));
   folder.write("empty", "");
   for (const char* name : {"empty", "none", ""}) {
-    EXPECT_FALSE(read_cached_file(folder.path(name), bytes)) << name;
+    EXPECT_FALSE(cached.read(folder.path(name), bytes)) << name;
   }
 }
 

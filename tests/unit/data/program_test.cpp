@@ -77,6 +77,8 @@ TEST(ProgramTest, EveryStepAloneEqualsTheChain) {
                               RandomCrop(1),
                               RandomCrop(6),
                               RandomCrop(40),
+                              RandomCrop(ImageSize(6, 40)),
+                              CenterCrop(ImageSize(30, 5)),
                               CenterCrop(5),
                               CenterCrop(30),
                               RandomHorizontalFlip(),

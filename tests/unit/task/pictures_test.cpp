@@ -82,9 +82,9 @@ TEST(Pictures, RectanglesTrainAndPredict) {
   task.compile(CompileInfo::NONE);
   EXPECT_EQ(task.run().history.size(), 1u);
   EXPECT_EQ(task.fetch("1.weight").shape(), Shape({3, 6 * 16 * 3}));
-  session.preprocessor.val_transforms(Resize(ImageSize(16, 6), ResizeMode::STRETCH));
-  DeepLearningTask turned = task_of(session, 3);
-  EXPECT_TRUE(throws<InvalidArgument>([&] { turned.compile(CompileInfo::NONE); }, "16"));
+  session.preprocessor.val_transforms(Resize(ImageSize(16, 7), ResizeMode::STRETCH));
+  DeepLearningTask other = task_of(session, 3);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { other.compile(CompileInfo::NONE); }, "16"));
 }
 
 // Each rank would else hold a copy of its own: the files are gone once the first one has read them.
