@@ -14,15 +14,19 @@
 namespace tr::data {
 namespace {
 
-/// What a set's samples take in memory; of picture files of another kind than ours nothing is known
-/// before they are read.
-std::int64_t bytes_in_memory(const Dataset& set) {
+/// What a set's samples take in memory, picture files aside.
+std::int64_t bytes_of_fields(const Dataset& set) {
   std::int64_t bytes = 0;
   for (const Field& field : set.fields()) {
     if (!field.encoded) bytes += bytes_of(field.type) * set.num_samples();
   }
+  return bytes;
+}
+
+/// With picture files; of those of another kind than ours nothing is known before they are read.
+std::int64_t bytes_in_memory(const Dataset& set) {
   const auto* pictures = dynamic_cast<const PictureSet*>(&set);
-  return pictures == nullptr ? bytes : bytes + pictures->num_file_bytes();
+  return bytes_of_fields(set) + (pictures == nullptr ? 0 : pictures->num_file_bytes());
 }
 
 }  // namespace
@@ -55,7 +59,7 @@ std::shared_ptr<const Dataset> SetsInMemory::load(const std::shared_ptr<const Da
   std::shared_ptr<const Dataset> loaded = load_into_memory(set, most);
   if (loaded == set) return loaded;
   const auto* pictures = dynamic_cast<const PictureMemory*>(loaded.get());
-  if (pictures != nullptr) bytes = pictures->num_bytes();  // sizes that were not known before
+  if (pictures != nullptr) bytes = bytes_of_fields(*set) + pictures->num_bytes();
   num_bytes_ += bytes;
   log_info("data: {} samples of {} lie in memory, {}", set->num_samples(), set->name(),
            format_bytes(bytes));

@@ -10,6 +10,7 @@
 #include "core/sha256.h"
 #include "data/loader.h"
 #include "data/scan_mark_store.h"
+#include "data/split_pipeline.h"
 #include "renaissance/core/error.h"
 #include "renaissance/data/datasets.h"
 #include "support/log_capture.h"
@@ -134,7 +135,7 @@ TEST(PictureLoaderTest, DecodingIsAsConfigured) {
   EXPECT_NE(stream_of(config), whole);
 }
 
-TEST(PictureLoaderTest, RememberedRowsChangeMemoryAndNoBytes) {
+TEST(PictureLoaderTest, RememberedRowsTakeMemoryAndChangeNoBytes) {
   const LogCapture log;
   const TempFolder folder;
   make_tree(folder);
@@ -142,19 +143,20 @@ TEST(PictureLoaderTest, RememberedRowsChangeMemoryAndNoBytes) {
     return i < 5 ? std::optional(StreamPhase{Split::TRAIN, i}) : std::nullopt;
   };
   LoaderConfig config = config_of(folder, 2, 1);
-  std::vector<std::vector<std::string>> streams;
-  std::vector<std::int64_t> bytes;
-  for (const bool on : {true, false}) {
-    config.decode.remember_rows = on;
-    streams.push_back(stream_of(config, 0, 0, five_epochs));
-    bytes.push_back(Loader(config, five_epochs).memory_bytes());
-  }
-  EXPECT_EQ(streams[0].size(), 5u * 10);
-  EXPECT_EQ(streams[0], streams[1]);
-  EXPECT_EQ(bytes[0] - bytes[1], ScanMarkStore::bytes_for(26)) << "of the training set alone";
+  const auto kept_bytes = [&] {
+    return SplitPipeline("training", config.train, config, Split::TRAIN).kept_bytes();
+  };
+  const auto remembered = stream_of(config, 0, 0, five_epochs);
+  EXPECT_EQ(remembered.size(), 5u * 10);
+  EXPECT_EQ(kept_bytes(), ScanMarkStore::bytes_for(26));
+  config.decode.remember_rows = false;
+  EXPECT_EQ(stream_of(config, 0, 0, five_epochs), remembered);
+  EXPECT_EQ(kept_bytes(), 0);
   config.decode.remember_rows = true;
-  config.train.transforms.transforms = {Resize(30), CenterCrop(kSide)};
-  EXPECT_EQ(Loader(config, five_epochs).memory_bytes(), bytes[1]) << "the same crops each time";
+  config.train.transforms.transforms = {Resize(30), RandomCrop(kSide)};
+  EXPECT_EQ(kept_bytes(), 0) << "the whole picture is decoded each time";
+  config.train.transforms.transforms = {CenterCrop(kSide)};
+  EXPECT_EQ(kept_bytes(), 0) << "the same part each time";
 }
 
 TEST(PictureLoaderTest, ResumesAtRandomPlacesWithOtherThreads) {
