@@ -6,7 +6,7 @@
 //   y  = f(x, word)             word: the element's draw, see backend/dropout_draw.h
 //   dx = f.grad(x, dy, word)    x is read only if F::kReadsX
 //
-// F::kName is the op's name.
+// F::kName is the op's name. Sums of products are fused by name, so that all devices round alike.
 
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,9 @@ struct RandomSlope {
   static RandomSlope of(const Attrs& a) {
     return {a.f32("lower"), float(a.f64("upper") - a.f64("lower"))};
   }
-  TR_HOST_DEVICE float slope(std::uint32_t word) const { return lower + span * uniform01(word); }
+  TR_HOST_DEVICE float slope(std::uint32_t word) const {
+    return std::fma(span, uniform01(word), lower);
+  }
   TR_HOST_DEVICE float operator()(float x, std::uint32_t word) const {
     return x > 0.0f ? x : slope(word) * x;
   }
@@ -53,7 +55,7 @@ struct AlphaDropout {
   }
   TR_HOST_DEVICE bool keeps(std::uint32_t word) const { return (word >> 8) >= threshold; }
   TR_HOST_DEVICE float operator()(float x, std::uint32_t word) const {
-    return keeps(word) ? scale * x + shift : dropped;
+    return keeps(word) ? std::fma(scale, x, shift) : dropped;
   }
   TR_HOST_DEVICE float grad(float, float dy, std::uint32_t word) const {
     return keeps(word) ? scale * dy : 0.0f;

@@ -95,6 +95,15 @@ PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x) {
   return g;
 }
 
+PoolGeometry prefixed_pool_geometry(const Attrs& attrs, const TensorType& x) {
+  Attrs pool;
+  for (const char* name : {"kernel", "stride", "padding"}) {
+    pool.set(name, attrs.ints(std::string("pool_") + name));
+  }
+  pool.set("ceil_mode", attrs.flag("pool_ceil_mode"));
+  return pool_geometry(pool, x);
+}
+
 AdaptiveGeometry adaptive_geometry(const Attrs& attrs, const TensorType& x) {
   ops::check_floating("x", x);
   ops::check_rank("x", x, 4, "[N, H, W, C]");

@@ -39,6 +39,9 @@ struct PoolGeometry {
 ///   the kernel, or the kernel exceeds the padded image (with ceil_mode: no window begins in it).
 PoolGeometry pool_geometry(const Attrs& attrs, const TensorType& x);
 
+/// The same from attributes named pool_kernel and so on, which stand beside a convolution's.
+PoolGeometry prefixed_pool_geometry(const Attrs& attrs, const TensorType& x);
+
 /// Sizes of `adaptive_avgpool`, whose windows divide the image as evenly as they can.
 struct AdaptiveGeometry {
   std::int64_t batch, height, width, channels;

@@ -137,6 +137,10 @@ struct BlockSource {
     }
     return loaded;
   }
+  /// The element of cell k, channel c.
+  __device__ std::int64_t cell(const Pixel& block, int k, std::int64_t c) const {
+    return in.at(block.n, 2 * block.h + k / 2, 2 * block.w + k % 2, c);
+  }
   /// Of cell k, channel j.
   template <int N>
   __device__ static float dz(const Normalisation<N>& norm, const BlockLoaded<T, N>& in, int k,
@@ -158,11 +162,13 @@ struct BlockSource {
   }
 };
 
-template <typename T>
+/// The norm's sums; dz is stored too, where somebody wants it.
+template <typename T, bool kStore>
 struct BlockSums {
   static constexpr int kInFlight = 1;
   BlockSource<T> source;
   NormalisationArrays arrays;
+  T* stored;
 
   template <int N>
   __device__ Normalisation<N> channel(std::int64_t c) const {
@@ -173,17 +179,21 @@ struct BlockSums {
     return source.template load<N>(at);
   }
   template <int N>
-  __device__ void add(const Normalisation<N>& norm, const BlockLoaded<T, N>& in, const Place&,
+  __device__ void add(const Normalisation<N>& norm, const BlockLoaded<T, N>& in, const Place& at,
                       float (&sums)[2][N]) const {
+    const Pixel block = pixel_of(std::uint32_t(at.row), source.blocks);
 #pragma unroll
     for (int k = 0; k < kBlockCells; ++k) {
       if ((in.inside >> k & 1) == 0) continue;
+      Vector<T, N> out;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         const float d = source.dz(norm, in, k, j);
         sums[0][j] += d;
         sums[1][j] += d * (to_float(in.x[k].v[j]) - norm.mean.v[j]);
+        out.v[j] = from_float<T>(d);
       }
+      if constexpr (kStore) store(stored + source.cell(block, k, at.c), out);
     }
   }
 };
@@ -217,7 +227,7 @@ struct BlockDx {
         const float d = source.dz(channel.norm, in, k, j);
         out.v[j] = from_float<T>(channel(j, d, to_float(in.x[k].v[j])));
       }
-      store(dx + source.in.at(block.n, 2 * block.h + k / 2, 2 * block.w + k % 2, at.c), out);
+      store(dx + source.cell(block, k, at.c), out);
     }
   }
 };
@@ -236,18 +246,31 @@ inline ChannelRows rows_of(const PixelMap& map, std::int64_t batch) {
   return {batch * std::int64_t(map.height) * map.width, map.channels};
 }
 
+/// Outputs 1 and 2 (dweight, dbias) and the coefficients of dx; dz to `stored` if kStore.
+template <typename T, bool kStore>
+void launch_block_sums(const KernelArgs& args, const BlockSource<T>& source,
+                       const NormalisationArrays& arrays, T* stored) {
+  const BackwardWorkspace space(args);
+  const ChannelRows rows = rows_of(source.blocks, args.in_type(1).shape[0]);
+  const auto sums = launch_channel_sums<T>(args, rows, BlockSums<T, kStore>{source, arrays, stored},
+                                           space.partial);
+  launch_finish_sums(args, sums, rows.channels,
+                     FinishSums{arrays.weight,
+                                arrays.rstd,
+                                args.out<float>(1),
+                                args.out<float>(2),
+                                {space.a, space.b, space.c},
+                                double(ChannelRows::of(args.in_type(1).shape).rows),
+                                false});
+}
+
 template <typename T>
 void launch_block_backward(const KernelArgs& args, const BlockSource<T>& source,
                            const NormalisationArrays& arrays) {
   const BackwardWorkspace space(args);
-  const Coefficients coefficients{space.a, space.b, space.c};
-  const ChannelRows rows = rows_of(source.blocks, args.in_type(1).shape[0]);
-  const auto sums = launch_channel_sums<T>(args, rows, BlockSums<T>{source, arrays}, space.partial);
-  launch_finish_sums(
-      args, sums, rows.channels,
-      FinishSums{arrays.weight, arrays.rstd, args.out<float>(1), args.out<float>(2), coefficients,
-                 double(ChannelRows::of(args.in_type(1).shape).rows), false});
-  launch_channel_map<T>(args, rows, BlockDx<T>{source, args.out<T>(0), arrays, coefficients});
+  launch_block_sums<T, false>(args, source, arrays, nullptr);
+  launch_channel_map<T>(args, rows_of(source.blocks, args.in_type(1).shape[0]),
+                        BlockDx<T>{source, args.out<T>(0), arrays, {space.a, space.b, space.c}});
 }
 
 }  // namespace tr::cuda

@@ -36,7 +36,7 @@ float activation_alpha(const Attrs& attrs) {
 enum class Form : std::uint8_t {
   PLAIN,    // nothing follows
   FUSED,    // the product writes the result's dtype; its engine does what follows, or what follows
-            // changes no value but to zero (relu's derivative)
+            // changes no value but to zero (relu and its derivative)
   MASKED,   // a mask is made of relu's result, and the engine drops what it does not let through
   SEPARATE  // the product is fp32, in the workspace if the result is not; a kernel of ours follows
 };
@@ -132,8 +132,7 @@ class Fc final : public PreparedKernel {
       return {engine, shape, form, Fused::NONE, low ? shape.result_elements() * kFloatBytes : 0};
     }
     if (form == Form::PLAIN) return {engine, shape, form, Fused::NONE, 0};
-    const bool relu = !activation_name(query.attrs).empty();
-    const Fused fused = !has_bias(query) ? Fused::RELU : relu ? Fused::BIAS_RELU : Fused::BIAS;
+    const Fused fused = has_bias(query) ? Fused::BIAS : Fused::NONE;
     // The library wants a bias of the result's dtype.
     return {engine, shape, form, fused, low && has_bias(query) ? shape.n * kFloatBytes : 0};
   }
@@ -141,6 +140,7 @@ class Fc final : public PreparedKernel {
   Fc(const ProductEngine& engine, const KernelQuery& query)
       : chosen_(choose_plan<Fc>(engine, query)),
         stored_(query.out[0].dtype),
+        relu_(activation_name(query.attrs) == "relu"),
         epilogue_(find_epilogue(activation_name(query.attrs))),
         alpha_(activation_alpha(query.attrs)) {}
 
@@ -161,6 +161,10 @@ class Fc final : public PreparedKernel {
                                 .c = product,
                                 .vector = const_cast<void*>(vector),
                                 .workspace = args.workspace()});
+    // Not by the library's epilogue, which makes 0 of NaN.
+    if (!separate && relu_) {
+      drop_where_not_positive(args, y, y, stored_, plan.product.result_elements());
+    }
     if (!separate) return;
     epilogue_->forward(args, {.product = reinterpret_cast<const float*>(product),
                               .bias = bias,
@@ -174,6 +178,7 @@ class Fc final : public PreparedKernel {
  private:
   ChosenPlan chosen_;
   DType stored_;
+  bool relu_;
   const Epilogue* epilogue_;
   float alpha_;
 };

@@ -39,8 +39,6 @@ cublasLtEpilogue_t epilogue_of(Fused fused) {
   switch (fused) {
     case Fused::NONE: return CUBLASLT_EPILOGUE_DEFAULT;
     case Fused::BIAS: return CUBLASLT_EPILOGUE_BIAS;
-    case Fused::RELU: return CUBLASLT_EPILOGUE_RELU;
-    case Fused::BIAS_RELU: return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Fused::COLUMN_SUMS: return CUBLASLT_EPILOGUE_BGRADB;
     case Fused::MASK: return CUBLASLT_EPILOGUE_DRELU;
   }
@@ -229,7 +227,7 @@ class CublasLtProduct final : public Product {
   }
 
  private:
-  bool has_vector() const { return fused_ != Fused::NONE && fused_ != Fused::RELU; }
+  bool has_vector() const { return fused_ != Fused::NONE; }
   cublasLtMatmulDescAttributes_t vector_attribute() const {
     return fused_ == Fused::MASK ? CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
                                  : CUBLASLT_MATMUL_DESC_BIAS_POINTER;

@@ -34,8 +34,6 @@ struct ProductShape {
 enum class Fused : std::uint8_t {
   NONE,
   BIAS,         // C[i, j] += vector[j]
-  RELU,         // C = max(C, 0)
-  BIAS_RELU,    // both, in this order
   COLUMN_SUMS,  // vector[i] = sum over k of op(A)[i, k]
   MASK          // C[i, j] = 0 where bit j of row i of `vector` is not set; see mask_row_bits()
 };

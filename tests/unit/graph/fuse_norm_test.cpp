@@ -34,10 +34,16 @@ CompileRequest picture_request(const std::vector<BluePrint>& features, Mode mode
   return request;
 }
 
-/// The lowered graph where those forms are refused.
+/// The lowered graph where those forms are refused, and those of first convolutions, whose tests
+/// are in fuse_first_gradient_test.cpp.
 LoweredGraph without(const std::vector<BluePrint>& features, std::set<std::string> forms,
                      Mode mode = Mode::TRAIN) {
+  forms.insert({"bn_act_conv_dweight", "bn_maxpool_conv_dweight"});
   return lowered(picture_request(features, mode), {}, FusingOracle(std::move(forms)));
+}
+
+LoweredGraph fused(const std::vector<BluePrint>& features, Mode mode = Mode::TRAIN) {
+  return without(features, {}, mode);
 }
 
 std::vector<BluePrint> plain_block() { return {conv(16, 3, 1, 1), bn(), relu(), conv(8, 1)}; }
@@ -49,7 +55,7 @@ std::vector<BluePrint> residual_block() {
 }
 
 TEST(FuseBatchNormTest, ConvolutionNormAndRectifierAreTwoNodesEachWay) {
-  const LoweredGraph graph = lowered(picture_request(plain_block()));
+  const LoweredGraph graph = fused(plain_block());
   for (const char* op : {"bn", "relu", "bn_backward", "relu_backward"}) {
     EXPECT_EQ(count_op(graph, op), 0) << op << "\n" << graph.text();
   }
@@ -72,7 +78,7 @@ TEST(FuseBatchNormTest, ConvolutionNormAndRectifierAreTwoNodesEachWay) {
 }
 
 TEST(FuseBatchNormTest, AResidualSumKeepsOneBitAnElement) {
-  const LoweredGraph graph = lowered(picture_request(residual_block()));
+  const LoweredGraph graph = fused(residual_block());
   EXPECT_EQ(count_op(graph, "bn_act"), 2) << graph.text();
   EXPECT_EQ(count_op(graph, "bn_act_backward"), 2);
   EXPECT_EQ(count_op(graph, "bn"), 0);
@@ -95,7 +101,7 @@ TEST(FuseBatchNormTest, TwoGradientsOfOneSumAreAddedOnTheWay) {
   std::vector<BluePrint> layers = residual_block();
   layers.insert(layers.end() - 1,
                 {residual(seq(conv(16, 3, 1, 1), bn(), relu(), conv(16, 3, 1, 1), bn())), relu()});
-  const LoweredGraph graph = lowered(picture_request(layers));
+  const LoweredGraph graph = fused(layers);
   int with_more = 0;
   for (const LoweredNode& node : graph.nodes) {
     if (node.op == "bn_act_backward" && node.inputs.size() > 6 && node.inputs[6] != kNoTensor) {
@@ -111,7 +117,7 @@ TEST(FuseBatchNormTest, ANormOnTheShortWayIsMadeInTheSum) {
       residual(seq(conv(16, 3, 1, 1), bn(), relu(), conv(16, 3, 1, 1), bn()),
                seq(conv(16, 1), bn())),
       relu(), conv(8, 1)};
-  const LoweredGraph graph = lowered(picture_request(block));
+  const LoweredGraph graph = fused(block);
   EXPECT_EQ(count_op(graph, "bn"), 0) << graph.text();
   const LoweredNode& statistics = only(graph, "bn_statistics");
   EXPECT_EQ(count_op(graph, "conv_statistics"), 3);
@@ -161,13 +167,13 @@ TEST(FuseBatchNormTest, AnotherReaderOfTheNormKeepsItApart) {
   const Value x = input();
   const Value normal = bn()(conv(8, 3, 1, 1)(x));
   const BluePrint twice = model(x, mul(relu()(normal), normal));
-  const LoweredGraph graph = lowered(picture_request({twice, conv(8, 1)}));
+  const LoweredGraph graph = fused({twice, conv(8, 1)});
   EXPECT_EQ(count_op(graph, "relu"), 1) << graph.text();
   EXPECT_EQ(count_op(graph, "bn_act_backward"), 0);
 }
 
 TEST(FuseBatchNormTest, ValidationFusesTheRunningStatistics) {
-  const LoweredGraph graph = lowered(picture_request(residual_block(), Mode::EVAL));
+  const LoweredGraph graph = fused(residual_block(), Mode::EVAL);
   EXPECT_EQ(count_op(graph, "bn_eval_act"), 2) << graph.text();
   EXPECT_EQ(count_op(graph, "bn_eval"), 0);
   EXPECT_EQ(count_op(graph, "conv_statistics"), 0);
@@ -175,14 +181,14 @@ TEST(FuseBatchNormTest, ValidationFusesTheRunningStatistics) {
 
 TEST(FuseConvStatisticsTest, ABiasOrARefusalKeepsThePlainConvolution) {
   const std::vector<BluePrint> biased = {conv(16, 3, 1, 1, {.bias = true}), bn(), relu()};
-  EXPECT_EQ(count_op(lowered(picture_request(biased)), "conv_statistics"), 0);
+  EXPECT_EQ(count_op(fused(biased), "conv_statistics"), 0);
   const LoweredGraph graph = without(plain_block(), {"conv_statistics"});
   EXPECT_EQ(count_op(graph, "conv"), 2);
   EXPECT_EQ(only(graph, "bn_act").inputs.size(), 5u);
 }
 
 TEST(FuseConvStatisticsTest, ANormWithoutRectifierTakesTheStatisticsToo) {
-  const LoweredGraph graph = lowered(picture_request({conv(16, 3, 1, 1), bn(), conv(8, 1)}));
+  const LoweredGraph graph = fused({conv(16, 3, 1, 1), bn(), conv(8, 1)});
   const LoweredNode& norm = only(graph, "bn_act");
   EXPECT_EQ(norm.attrs.str("activation"), "");
   EXPECT_EQ(norm.inputs.back(), only(graph, "conv_statistics").outputs[1]);
@@ -194,7 +200,7 @@ std::vector<BluePrint> pooled_block(const BluePrint& pool) {
 }
 
 TEST(FuseNormPoolTest, NeitherTheMapNorItsGradientIsWritten) {
-  const LoweredGraph graph = lowered(picture_request(pooled_block(maxpool(2))));
+  const LoweredGraph graph = fused(pooled_block(maxpool(2)));
   for (const char* op : {"bn_act", "bn_act_backward", "maxpool", "maxpool_backward"}) {
     EXPECT_EQ(count_op(graph, op), 0) << op << "\n" << graph.text();
   }
@@ -208,7 +214,7 @@ TEST(FuseNormPoolTest, NeitherTheMapNorItsGradientIsWritten) {
 
 TEST(FuseNormPoolTest, OtherWindowsHaveAByteAnElement) {
   for (const BluePrint& pool : {maxpool(3, 2, 1), maxpool(2, 1, 0), maxpool(4)}) {
-    const LoweredGraph graph = lowered(picture_request(pooled_block(pool)));
+    const LoweredGraph graph = fused(pooled_block(pool));
     const LoweredNode& forward = only(graph, "bn_maxpool");
     const LoweredNode& backward = only(graph, "bn_maxpool_backward");
     EXPECT_EQ(count_op(graph, "maxpool"), 0) << graph.text();

@@ -112,11 +112,36 @@ std::vector<ShapeCase> statistics_cases() {
   };
 }
 
+std::vector<ShapeCase> first_conv_cases() {
+  const std::vector<std::int64_t> three = {3, 3}, two = {2, 2}, one = {1, 1};
+  const Attrs conv = {{"out_channels", std::int64_t{8}}, {"kernel", three}, {"padding", one}};
+  Attrs pooled = conv;
+  pooled.set("pool_kernel", three);
+  pooled.set("pool_stride", two);
+  pooled.set("pool_padding", one);
+  const TensorType picture = f16({2, 4, 6, 3}), index = u8({2, 2, 3, 8});
+  const Types in = {kX, kX, kC, kC, kC, kC, picture};
+  const Types pool = {kHalf, kX, kC, kC, kC, kC, index, picture};
+  const Types out = {f32({8, 3, 3, 3}), kC, kC};
+  const std::string act = "bn_act_conv_dweight", max = "bn_maxpool_conv_dweight";
+  return {
+      {"Plain", act, conv, in, out, {}},
+      {"Picture", act, conv, replaced(in, 6, f16({2, 4, 7, 3})), {}, {"x", "y of the convolution"}},
+      {"Dy", act, conv, replaced(in, 0, kHalf), {}, {"dy is fp16", "that of x"}},
+      {"Rstd", act, conv, replaced(in, 5, f32({7})), {}, {"rstd", "one a channel of x"}},
+      {"Plain", max, pooled, pool, out, {}},
+      {"Dy", max, pooled, replaced(pool, 0, kX), {}, {"dy", "the pooled x"}},
+      {"Index", max, pooled, replaced(pool, 6, u8({24})), {}, {"index"}},
+      {"Picture", max, pooled, replaced(pool, 7, f32({2, 4, 6, 3})), {}, {"x is fp16"}},
+  };
+}
+
 }  // namespace
 
 std::vector<ShapeCase> fused_norm_cases() {
   std::vector<ShapeCase> all = forward_cases();
-  for (const auto& more : {backward_cases(), join_cases(), window_cases(), statistics_cases()}) {
+  for (const auto& more :
+       {backward_cases(), join_cases(), window_cases(), statistics_cases(), first_conv_cases()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

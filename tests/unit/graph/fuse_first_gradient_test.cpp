@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_first_gradient: the norm behind a network's first convolution gives its gradient no place of
+// its own; where it must, because somebody reads it, the nodes stay apart.
+#include "fusion_fixture.h"
+#include "renaissance/ops/conv.h"
+#include "renaissance/ops/elementwise.h"
+#include "renaissance/ops/linear.h"
+#include "renaissance/ops/norm.h"
+#include "renaissance/ops/pooling.h"
+#include "renaissance/ops/shape.h"
+
+namespace tr {
+namespace {
+
+using test::count_op;
+using test::FusingOracle;
+using test::only;
+using test::variant;
+
+const std::map<std::string, TensorType> kPictureFields = {
+    {"image", {Shape{16, 16, 3}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
+
+LoweredGraph lowered(std::vector<BluePrint> layers, std::set<std::string> without = {}) {
+  for (const BluePrint& layer : {gap(), flatten(), fc(10, true)}) layers.push_back(layer);
+  CompileRequest request =
+      test::request_for(seq(layers), kPictureFields, {variant(Mode::TRAIN, 4, kPictureFields)});
+  request.graph.low_dtype = DType::FP16;
+  request.variants[0].fields["image"].dtype = DType::FP16;
+  return test::lowered(request, {}, FusingOracle(std::move(without)));
+}
+
+/// Readers of the gradients of the norm and of the convolution in front of it are the same as
+/// without the pass: the step's end.
+TEST(FuseFirstGradientTest, TheMapsGradientIsNotWritten) {
+  const std::vector<BluePrint> layers = {conv(16, 3, 1, 1), bn(), relu(), conv(8, 3)};
+  const LoweredGraph apart = lowered(layers, {"bn_act_conv_dweight"});
+  const LoweredGraph graph = lowered(layers);
+  EXPECT_EQ(count_op(apart, "bn_act_backward"), 1);
+  EXPECT_EQ(count_op(apart, "conv_dweight"), 2);
+  EXPECT_EQ(count_op(graph, "bn_act_backward"), 0) << graph.text();
+  EXPECT_EQ(count_op(graph, "conv_dweight"), 1);
+  const LoweredNode& fused = only(graph, "bn_act_conv_dweight");
+  const LoweredNode& norm = only(apart, "bn_act_backward");
+  ASSERT_EQ(fused.inputs.size(), 7u);
+  EXPECT_EQ(fused.inputs[6], only(graph, "conv_statistics").inputs[0]) << "the picture";
+  EXPECT_EQ(test::names_of(graph, {fused.inputs.begin(), fused.inputs.end() - 1}),
+            test::names_of(apart, norm.inputs));
+  ASSERT_EQ(fused.outputs.size(), 3u);
+  EXPECT_EQ(test::names_of(graph, {fused.outputs.begin() + 1, fused.outputs.end()}),
+            test::names_of(apart, {norm.outputs.begin() + 1, norm.outputs.end()}));
+  EXPECT_EQ(fused.attrs.ints("kernel"), (std::vector<std::int64_t>{3, 3}));
+}
+
+TEST(FuseFirstGradientTest, APoolingBehindTheNormKeepsItsWindows) {
+  const std::vector<BluePrint> layers = {conv(16, 7, 2, 3), bn(), relu(), maxpool(3, 2, 1),
+                                         conv(8, 1)};
+  const LoweredGraph graph = lowered(layers);
+  EXPECT_EQ(count_op(graph, "bn_maxpool_backward"), 0) << graph.text();
+  const LoweredNode& fused = only(graph, "bn_maxpool_conv_dweight");
+  const LoweredNode& forward = only(graph, "bn_maxpool");
+  EXPECT_EQ(fused.attrs.ints("kernel"), (std::vector<std::int64_t>{7, 7}));
+  EXPECT_EQ(fused.attrs.ints("pool_kernel"), forward.attrs.ints("kernel"));
+  EXPECT_EQ(fused.attrs.ints("pool_stride"), forward.attrs.ints("stride"));
+  EXPECT_EQ(fused.attrs.ints("pool_padding"), forward.attrs.ints("padding"));
+  EXPECT_EQ(fused.inputs[6], forward.outputs[5]) << "the index";
+  EXPECT_EQ(count_op(lowered(layers, {"bn_maxpool_conv_dweight"}), "bn_maxpool_backward"), 1);
+}
+
+TEST(FuseFirstGradientTest, AConvolutionInsideTheNetworkWantsTheGradient) {
+  const LoweredGraph graph =
+      lowered({conv(16, 3, 1, 1), conv(16, 3, 1, 1), bn(), relu(), conv(8, 1)});
+  EXPECT_EQ(count_op(graph, "bn_act_conv_dweight"), 0) << graph.text();
+  EXPECT_EQ(count_op(graph, "bn_act_backward"), 1);
+}
+
+TEST(FuseFirstGradientTest, ABiasOrNoRectifierKeepsTheNodesApart) {
+  EXPECT_EQ(count_op(lowered({conv(16, 3, 1, 1, {.bias = true}), bn(), relu(), conv(8, 1)}),
+                     "bn_act_conv_dweight"),
+            0);
+  EXPECT_EQ(count_op(lowered({conv(16, 3, 1, 1), bn(), conv(8, 1)}), "bn_act_conv_dweight"), 0);
+}
+
+}  // namespace
+}  // namespace tr
