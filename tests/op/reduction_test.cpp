@@ -23,8 +23,9 @@ double reduced(const std::string& op, const Values& v, std::int64_t correction) 
   if (op == "amax") return *std::max_element(v.begin(), v.end());
   if (op == "amin") return *std::min_element(v.begin(), v.end());
   if (op == "prod") return std::accumulate(v.begin(), v.end(), 1.0, std::multiplies<>());
+  const double mean = mean_of(v);
   double squares = 0;
-  for (const double x : v) squares += (x - mean_of(v)) * (x - mean_of(v));
+  for (const double x : v) squares += (x - mean) * (x - mean);
   return squares / double(std::int64_t(v.size()) - correction);
 }
 

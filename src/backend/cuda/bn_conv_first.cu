@@ -24,9 +24,15 @@ constexpr int kStepsOfShare = kPixels / kShares / 16;  // of the tensor cores
 constexpr int kTermTiles = kRow / 8;
 static_assert(kThreads % kChunksOfPixel == 0 && kPixels % kRowsDown == 0);
 
+/// A term that is 1 for every pixel: its sums are those of dz.
+constexpr int kOne = kTerms;
+static_assert(kOne < kRow);
+
 /// What a block leaves behind for 64 channels, in floats.
-constexpr int kOfDz = 0, kOfX = kOut * kRow, kSum = 2 * kOut * kRow, kProduct = kSum + kOut,
-              kOfTerms = kProduct + kOut, kOfBlock = kOfTerms + kRow;
+constexpr int kOfDz = 0, kOfX = kOut * kRow, kProduct = 2 * kOut * kRow, kOfTerms = kProduct + kOut,
+              kOfBlock = kOfTerms + kRow;
+
+constexpr int kTurn = 4;  // channels gated at once: constants of more do not fit in registers
 
 template <typename T>
 struct Stage {
@@ -63,25 +69,26 @@ struct Part {
       mma::copy_async(to.x + row * kDyStride + chunk * 8, x + from, inside);
     }
   }
-  /// What it has copied: dy becomes dz, where it lies; its sums and those of dz (x - mean).
-  __device__ void gate(Stage<T>& stage, const NormalisationArrays& arrays, float (&sum)[8],
+  /// Where its channels j ... j + 3, j 0 or kTurn, are among its 8: threads of odd rows begin with
+  /// the others, so that 16 threads read all banks once.
+  __device__ int turned(int j) const { return pixel % 2 * kTurn ^ j; }
+
+  /// What it has copied: dy becomes dz, where it lies; the sums of dz (x - mean), channels turned.
+  __device__ void gate(Stage<T>& stage, const NormalisationArrays& arrays,
                        float (&product)[8]) const {
-    constexpr int kSome = 4;  // channels at once: more of their constants do not fit in registers
 #pragma unroll
-    for (int c = 0; c < 8; c += kSome) {
-      const Normalisation<kSome> norm = arrays.load<kSome>(channel + c);
+    for (int c = 0; c < 8; c += kTurn) {
+      const Normalisation<kTurn> norm = arrays.load<kTurn>(channel + turned(c));
 #pragma unroll 2
       for (int u = 0; u < kPixels / kRowsDown; ++u) {
-        const int at = (pixel + u * kRowsDown) * kDyStride + chunk * 8 + c;
-        Vector<T, kSome> dz = load<kSome>(stage.dz + at);
-        const Vector<T, kSome> values = load<kSome>(stage.x + at);
+        const int at = (pixel + u * kRowsDown) * kDyStride + chunk * 8 + turned(c);
+        Vector<T, kTurn> dz = load<kTurn>(stage.dz + at);
+        const Vector<T, kTurn> values = load<kTurn>(stage.x + at);
 #pragma unroll
-        for (int j = 0; j < kSome; ++j) {
+        for (int j = 0; j < kTurn; ++j) {
           const float value = to_float(values.v[j]);
           if (to_float(from_float<T>(norm(j, value))) <= 0) dz.v[j] = from_float<T>(0);
-          const float d = to_float(dz.v[j]);
-          sum[c + j] += d;
-          product[c + j] += d * (value - norm.mean.v[j]);
+          product[c + j] += to_float(dz.v[j]) * (value - norm.mean.v[j]);
         }
         store(stage.dz + at, dz);
       }
@@ -161,23 +168,19 @@ struct TermSums {
 static_assert(kTermTiles == kGroups && kShares == 2);
 
 /// The sums of a block's threads over the pixels that they gated, added in the order of the rows.
-__device__ void finish_gate(float* shared, const float (&sum)[8], const float (&product)[8],
+template <typename T>
+__device__ void finish_gate(const Part<T>& part, float* shared, const float (&product)[8],
                             float* to) {
-  const int row = int(threadIdx.x) / kChunksOfPixel;
-  const int channel = int(threadIdx.x) % kChunksOfPixel * 8;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    shared[row * kOut + channel + j] = sum[j];
-    shared[(kRowsDown + row) * kOut + channel + j] = product[j];
+    const int channel = part.chunk * 8 + part.turned(j / kTurn * kTurn) + j % kTurn;
+    shared[part.pixel * kOut + channel] = product[j];
   }
   __syncthreads();
-  for (int i = int(threadIdx.x); i < 2 * kOut; i += kThreads) {
-    float total = 0;
-    for (int r = 0; r < kRowsDown; ++r) {
-      total += shared[(i / kOut * kRowsDown + r) * kOut + i % kOut];
-    }
-    to[(i < kOut ? kSum : kProduct) + i % kOut] = total;
-  }
+  if (threadIdx.x >= kOut) return;
+  float total = 0;
+  for (int r = 0; r < kRowsDown; ++r) total += shared[r * kOut + threadIdx.x];
+  to[kProduct + threadIdx.x] = total;
 }
 
 /// partial[block x, block y] of kOfBlock floats, of 64 channels (block y) over tiles of 128 pixels
@@ -193,12 +196,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Part<T> part;
   const std::int64_t start = std::int64_t(blockIdx.x) * kPixels;
   const std::int64_t step = std::int64_t(gridDim.x) * kPixels;
-  float sum[8] = {}, product[8] = {};
+  float product[8] = {};
   TermSums<T> sums;
   Terms<T> terms;
   if (start < s.pixels) part.copy(dy, x, s, start, shared.stages[0]);
   mma::commit_copies();
-  if (gathers) terms.load(picture, s, start + threadIdx.x);
+  const auto gather = [&](std::int64_t base) {
+    terms.load(picture, s, base + threadIdx.x);
+    terms.v[kOne] = from_float<T>(1);
+  };
+  if (gathers) gather(start);
   int stage = 0;
   for (std::int64_t base = start; base < s.pixels; base += step) {
     __syncthreads();  // the rows and the other stage are read
@@ -206,23 +213,23 @@ __global__ void __launch_bounds__(kThreads, 2)
     mma::commit_copies();
     if (gathers) terms.store(shared.rows + threadIdx.x * kRowStride);
     mma::wait_for_copies<1>();
-    part.gate(shared.stages[stage], arrays, sum, product);
+    part.gate(shared.stages[stage], arrays, product);
     __syncthreads();
-    if (gathers) terms.load(picture, s, base + step + threadIdx.x);
+    if (gathers) gather(base + step);
     sums.add(shared.stages[stage], shared.rows, group, share);
     stage = 1 - stage;
   }
   float* to = partial + (std::int64_t(blockIdx.x) * gridDim.y + blockIdx.y) * kOfBlock;
   auto* floats = reinterpret_cast<float*>(bytes);
   static_assert(sizeof(Shared<T>) >= sizeof(float) * kOfBlock);
-  static_assert(sizeof(Shared<T>) >= sizeof(float) * 2 * kRowsDown * kOut);
+  static_assert(sizeof(Shared<T>) >= sizeof(float) * kRowsDown * kOut);
   mma::wait_for_copies<0>();
   __syncthreads();
   if (share == 1) sums.each(group, [&](int at, float value) { floats[at] = value; });
   __syncthreads();
   if (share == 0) sums.each(group, [&](int at, float value) { to[at] = value + floats[at]; });
   __syncthreads();
-  finish_gate(floats, sum, product, to);
+  finish_gate(part, floats, product, to);
 }
 
 struct Outputs {
@@ -235,7 +242,7 @@ constexpr int kFinishDown = 8;
 __global__ void __launch_bounds__(kRow* kFinishDown)
     finish_kernel(const float* partial, std::int64_t blocks, std::int64_t pixels,
                   NormalisationArrays arrays, Outputs out) {
-  constexpr int kSums = 5;
+  constexpr int kSums = 4;
   __shared__ double shared[kSums][kFinishDown][kRow];
   const int term = int(threadIdx.x), row = int(threadIdx.y);
   const std::int64_t o = blockIdx.x;
@@ -248,8 +255,7 @@ __global__ void __launch_bounds__(kRow* kFinishDown)
     sums[2] += of_block(b)[kOfTerms + term];
   }
   for (std::int64_t b = row * kRow + term; b < blocks; b += kRow * kFinishDown) {
-    sums[3] += of_block(b)[kSum + channel];
-    sums[4] += of_block(b)[kProduct + channel];
+    sums[3] += of_block(b)[kProduct + channel];
   }
 #pragma unroll
   for (int i = 0; i < kSums; ++i) shared[i][row][term] = sums[i];
@@ -262,17 +268,17 @@ __global__ void __launch_bounds__(kRow* kFinishDown)
 #pragma unroll
   for (int width = 1; width < kRow; width *= 2) {
     sums[3] += __shfl_xor_sync(0xffffffffu, sums[3], width);
-    sums[4] += __shfl_xor_sync(0xffffffffu, sums[4], width);
   }
+  const double sum = __shfl_sync(0xffffffffu, sums[0], kOne), product = sums[3];
   const double count = double(pixels), r = arrays.rstd[o], a = double(arrays.weight[o]) * r;
-  const double b = -a * r * r * sums[4] / count, c = -a * sums[3] / count;
+  const double b = -a * r * r * product / count, c = -a * sum / count;
   if (term < kTerms) {
     const double centred = sums[1] - double(arrays.mean[o]) * sums[2];
     out.dconv[o * kTerms + term] = float(a * sums[0] + b * centred + c * sums[2]);
   }
   if (term == 0) {
-    out.dweight[o] = float(sums[4] * r);
-    out.dbias[o] = float(sums[3]);
+    out.dweight[o] = float(product * r);
+    out.dbias[o] = float(sum);
   }
 }
 

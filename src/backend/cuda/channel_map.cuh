@@ -75,7 +75,8 @@ constexpr int sums_of() {
 /// what a map has, but add<N>(channel, loaded, place, sums), which adds to sums[number][0 ... N -
 /// 1], for finish().
 template <int N, typename F>
-__global__ void channel_sums_kernel(F f, float* partial, std::int64_t rows, std::int64_t channels) {
+__global__ void __launch_bounds__(kRowThreads, 2)
+    channel_sums_kernel(F f, float* partial, std::int64_t rows, std::int64_t channels) {
   constexpr int kRows = F::kInFlight, kSums = sums_of<F>();
   __shared__ float shared[kSums * N * kRowThreads];
   const std::int64_t c = (std::int64_t(blockIdx.y) * blockDim.x + threadIdx.x) * N;

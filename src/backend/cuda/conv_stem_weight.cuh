@@ -50,24 +50,20 @@ struct GradientOfNorm {
 
   /// Of the tile's pixels, those that the thread has copied; it always copies the same channels.
   __device__ void apply(const Tile& tile, const T* x_of_tile, T* dy) const {
-    constexpr int kSome = 4;  // channels at once: more of their constants do not fit in registers
     const int chunk = int(threadIdx.x) % kChunksOfPixel;
+    const auto channel =
+        load_dx_channel<8>(arrays, coefficients, std::int64_t(blockIdx.y) * kOut + chunk * 8);
 #pragma unroll 1
-    for (int c = chunk * 8; c < chunk * 8 + 8; c += kSome) {
-      const auto channel =
-          load_dx_channel<kSome>(arrays, coefficients, std::int64_t(blockIdx.y) * kOut + c);
-#pragma unroll 2
-      for (int p = int(threadIdx.x) / kChunksOfPixel; p < tile.num_pixels;
-           p += kWeightThreads / kChunksOfPixel) {
-        const int at = p * kDyPitch + c;
-        const Vector<T, kSome> dz = load<kSome>(dy + at), values = load<kSome>(x_of_tile + at);
-        Vector<T, kSome> dx;
+    for (int p = int(threadIdx.x) / kChunksOfPixel; p < tile.num_pixels;
+         p += kWeightThreads / kChunksOfPixel) {
+      const int at = p * kDyPitch + chunk * 8;
+      const Vector<T, 8> dz = load<8>(dy + at), values = load<8>(x_of_tile + at);
+      Vector<T, 8> dx;
 #pragma unroll
-        for (int j = 0; j < kSome; ++j) {
-          dx.v[j] = from_float<T>(channel(j, to_float(dz.v[j]), to_float(values.v[j])));
-        }
-        store(dy + at, dx);
+      for (int j = 0; j < 8; ++j) {
+        dx.v[j] = from_float<T>(channel(j, to_float(dz.v[j]), to_float(values.v[j])));
       }
+      store(dy + at, dx);
     }
   }
 };
@@ -160,24 +156,23 @@ __global__ void __launch_bounds__(kWeightThreads, 2)
     stage_maps(tile, 0);
     load_picture(tile);
   }
+  mma::commit_copies();
   for (std::int64_t number = blockIdx.x; number < s.tiles; number += gridDim.x) {
     __syncthreads();  // the planes and the other stage of dy are read
+    const bool more = number + gridDim.x < s.tiles;
+    if (more) stage_maps(Tile(s, number + gridDim.x), 1 - stage);
+    mma::commit_copies();
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
       const int i = int(threadIdx.x) + u * kWeightThreads;
       if (i < kSide * kGroups) picture[u].store(shared.planes, i);
     }
-    mma::commit_copies();
-    mma::wait_for_copies<0>();
+    mma::wait_for_copies<1>();
     if constexpr (Gradient::kReadsX) {
       gradient.apply(Tile(s, number), shared.x[stage], shared.dy[stage]);
     }
     __syncthreads();
-    if (number + gridDim.x < s.tiles) {
-      const Tile next(s, number + gridDim.x);
-      stage_maps(next, 1 - stage);
-      load_picture(next);
-    }
+    if (more) load_picture(Tile(s, number + gridDim.x));
     const T* dys = shared.dy[stage];
 #pragma unroll
     for (int k = 0; k < kPixels; k += 16) {
