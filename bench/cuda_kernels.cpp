@@ -144,7 +144,7 @@ void add_muon(Bench& bench, std::int64_t rows, std::int64_t columns) {
     std::vector<double> theirs;
     for (int turn = 0; turn < kTurns; ++turn) {
       theirs.push_back(
-          std::stod(bench.torch->ask(fmt::format("time muon {} {} {}", rows, columns, bench.n))));
+          std::stod(bench.torch->ask(fmt::format("time muon {} {} 1 {}", rows, columns, bench.n))));
     }
     set_peer(row, bench.torch->ask("version"), summarize(theirs), /*less_is_better=*/true);
   }

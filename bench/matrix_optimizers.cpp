@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of Muon, Shampoo and SOAP on one weight on the CPU, against PyTorch in the same run.
+// Steps of Muon, Shampoo and SOAP, against PyTorch in the same run: on a CPU or captured on a GPU.
 #include <CLI/CLI.hpp>
 
 #include <cmath>
@@ -21,7 +21,8 @@ constexpr int kGradients = 4, kCheckedSteps = 12;
 
 struct Options {
   std::string json, python;
-  int threads = 0, turns = 5, steps = 20;  // steps: a multiple of those between refreshes
+  TaskDevice device;
+  int turns = 5, steps = 20;  // steps: a multiple of those between refreshes
 };
 
 struct Case {
@@ -29,16 +30,37 @@ struct Case {
   std::string op;
   std::string peer;
 };
-const Case kCases[] = {{"muon", "muon", "muon_fp32"},
-                       {"muon, PyTorch in bf16", "muon", "muon"},
-                       {"shampoo", "shampoo", "shampoo"},
-                       {"soap", "soap", "soap"}};
+std::vector<Case> cases(DeviceKind device) {
+  std::vector<Case> all = {{"shampoo", "shampoo", "shampoo"}, {"soap", "soap", "soap"}};
+  if (device == DeviceKind::CPU) {
+    all.insert(all.begin(),
+               {{"muon", "muon", "muon_fp32"}, {"muon, PyTorch in bf16", "muon", "muon"}});
+  } else {
+    all.insert(all.begin(), {"muon", "muon", "muon"});
+  }
+  return all;
+}
 
-/// The values of pattern() of the peer.
-Tensor pattern(std::int64_t rows, std::int64_t columns, std::uint64_t number) {
-  Tensor values({rows * columns}, DType::FP32);
-  for (std::int64_t i = 0; i < rows * columns; ++i) {
-    auto bits = std::uint32_t((std::uint64_t(i) + 1) * 2654435761u + number * 40503u * 65537u);
+/// As many weights of one shape.
+struct Weights {
+  std::int64_t rows, columns, count = 1;
+  std::int64_t elements() const { return rows * columns; }
+  std::string text() const {
+    return fmt::format("{}{}x{}", count == 1 ? "" : fmt::format("{} of ", count), rows, columns);
+  }
+};
+std::vector<Weights> weights_of(DeviceKind device) {
+  if (device == DeviceKind::CPU) return {{512, 784}, {1024, 1024}};
+  return {{512, 784}, {1024, 1024}, {1024, 1024, 12}, {2048, 2048}};
+}
+
+/// The values of pattern() of the peer, for each of the weights.
+Tensor pattern(const Weights& of, std::uint64_t number) {
+  Tensor values({of.count * of.elements()}, DType::FP32);
+  for (std::int64_t i = 0; i < values.num_elements(); ++i) {
+    const auto own = number + 5 * std::uint64_t(i / of.elements());
+    auto bits =
+        std::uint32_t((std::uint64_t(i % of.elements()) + 1) * 2654435761u + own * 40503u * 65537u);
     bits = (bits ^ (bits >> 15)) * 2246822519u;
     bits ^= bits >> 13;
     values.data<float>()[i] = float(bits % 65536u) / 32768.0f - 1.0f;
@@ -46,55 +68,72 @@ Tensor pattern(std::int64_t rows, std::int64_t columns, std::uint64_t number) {
   return values;
 }
 
-/// One optimizer on one weight: as many graphs as gradients.
+std::vector<Segment> segments_of(const Weights& of) {
+  std::vector<Segment> segments(std::size_t(of.count));
+  for (std::int64_t i = 0; i < of.count; ++i) {
+    Segment& segment = segments[std::size_t(i)];
+    segment.begin = i * of.elements();
+    segment.count = of.elements();
+    segment.param = std::int32_t(i);
+    segment.rows = std::int32_t(of.rows);
+  }
+  return segments;
+}
+
+/// One optimizer on weights: a graph of so many steps, whose gradients take turns.
 class Steps {
  public:
-  Steps(const std::string& op, std::int64_t rows, std::int64_t columns, int threads)
-      : task_({DeviceKind::CPU, threads}), start_(pattern(rows, columns, 0)) {
+  Steps(const std::string& op, const Weights& of, const TaskDevice& device, int steps)
+      : task_(device), start_(pattern(of, 0)), steps_(steps) {
     const OpDef& def = OpRegistry::instance().get(op);
-    Attrs attrs = {{"matrices", std::vector<std::int64_t>{0, rows, columns}}};
+    std::vector<std::int64_t> matrices;
+    for (const Segment& s : segments_of(of))
+      matrices.insert(matrices.end(), {s.begin, of.rows, of.columns});
+    Attrs attrs = {{"matrices", matrices}};
     if (op == "soap") attrs.set("beta1", 0.95).set("beta2", 0.95).set("preconditioner_beta", 0.95);
-    if (op == "shampoo") attrs.set("block_size", std::max(rows, columns));
-    const Shape range{rows * columns};
+    if (op == "shampoo") attrs.set("block_size", std::max(of.rows, of.columns));
+    const Shape range = start_.shape();
     weights_ = task_.alloc(range);
-    for (int i = 0; i < kGradients; ++i) gradients_.push_back(task_.alloc(range));
-    const DTensor segments = task_.alloc({std::int64_t(sizeof(Segment))}, DType::UINT8);
+    std::vector<DTensor> gradients;
+    for (int i = 0; i < kGradients; ++i) gradients.push_back(task_.alloc(range));
+    const std::vector<Segment> segments = segments_of(of);
+    std::vector<std::uint8_t> bytes(segments.size() * sizeof(Segment));
+    std::memcpy(bytes.data(), segments.data(), bytes.size());
+    const DTensor table = task_.alloc({std::int64_t(bytes.size())}, DType::UINT8);
     const DTensor floats = task_.alloc({1, step_floats_columns(1)});
-    counters_ = task_.alloc({kNumCounters}, DType::INT64);
+    const DTensor counters = task_.alloc({kNumCounters}, DType::INT64);
     const DTensor loss_scale = task_.alloc({}), found = task_.alloc({}, DType::INT32),
                   sumsq = task_.alloc({});
     std::vector<DTensor> state = {task_.alloc(range), task_.alloc(range)};
     if (def.own_state) state.push_back(task_.alloc({def.own_state(complete_attrs(def, attrs))}));
     task_.finalize_memory();
-    for (int i = 0; i < kGradients; ++i) {
-      std::vector<DTensor> inputs = {
-          weights_, gradients_[std::size_t(i)], segments, floats, counters_, loss_scale, found,
-          sumsq};
-      inputs.insert(inputs.end(), state.begin(), state.end());
-      task_.add_graph(std::to_string(i), {{op, inputs, {}, attrs}});
+    std::vector<OpCall> calls;
+    for (int i = 0; i < steps; ++i) {
+      OpCall call{op,
+                  {weights_, gradients[std::size_t(i % kGradients)], table, floats, counters,
+                   loss_scale, found, sumsq},
+                  {},
+                  attrs};
+      call.inputs.insert(call.inputs.end(), state.begin(), state.end());
+      calls.push_back(std::move(call));
     }
+    task_.add_graph("steps", calls);
     task_.compile();
     task_.transfer(start_, weights_);
     for (int i = 0; i < kGradients; ++i)
-      task_.transfer(pattern(rows, columns, std::uint64_t(i) + 1), gradients_[std::size_t(i)]);
-    Segment segment{.count = rows * columns, .param = 0, .rows = std::int32_t(rows)};
-    std::vector<std::uint8_t> bytes(sizeof segment);
-    std::memcpy(bytes.data(), &segment, sizeof segment);
-    task_.transfer(Tensor::from({std::int64_t(bytes.size())}, bytes), segments);
+      task_.transfer(pattern(of, std::uint64_t(i) + 1), gradients[std::size_t(i)]);
+    task_.transfer(Tensor::from({std::int64_t(bytes.size())}, bytes), table);
     Tensor row = Tensor::zeros({1, step_floats_columns(1)});
     row.data<float>()[kFloatHeader + int(kGroupLr)] = 1e-3f;
     task_.transfer(row, floats);
     task_.fill(loss_scale, 1);
   }
 
-  void run(int steps) {
-    for (int i = 0; i < steps; ++i) task_.run(std::to_string(done_++ % kGradients));
-  }
-  double mean_ms(int steps) {
-    run(steps);
+  void run() { task_.run("steps"); }
+  double mean_ms() {
     const Stopwatch watch;
-    run(steps);
-    return watch.ms() / steps;
+    run();
+    return watch.ms() / steps_;
   }
   double moved() const {
     const Tensor now = task_.fetch(weights_);
@@ -107,9 +146,8 @@ class Steps {
  private:
   SimpleTask task_;
   Tensor start_;
-  DTensor weights_, counters_;
-  std::vector<DTensor> gradients_;
-  int done_ = 0;
+  int steps_;
+  DTensor weights_;
 };
 
 /// What is measured beside what.
@@ -120,24 +158,30 @@ struct Bench {
   std::string version;
 };
 
-void measure(const Bench& bench, const Case& what, std::int64_t rows, std::int64_t columns) {
+/// How far some steps move the weights, against the peer's.
+std::optional<double> error_of(const Bench& bench, const Case& what, const Weights& of,
+                               const std::string& of_peer) {
+  if (bench.peer == nullptr) return std::nullopt;
+  Steps checked(what.op, of, bench.options.device, kCheckedSteps);
+  checked.run();
+  const double theirs =
+      std::stod(bench.peer->ask(fmt::format("moved {} {}", of_peer, kCheckedSteps)));
+  return std::abs(checked.moved() - theirs) / theirs;
+}
+
+void measure(const Bench& bench, const Case& what, const Weights& of) {
   const auto& [report, options, peer, version] = bench;
-  Steps steps(what.op, rows, columns, options.threads);
-  const std::string of_peer = fmt::format("{} {} {} ", what.peer, rows, columns);
-  std::optional<double> error;
-  if (peer != nullptr) {
-    Steps checked(what.op, rows, columns, options.threads);
-    checked.run(kCheckedSteps);
-    const double theirs = std::stod(peer->ask(fmt::format("moved {}{}", of_peer, kCheckedSteps)));
-    error = std::abs(checked.moved() - theirs) / theirs;
-  }
+  const std::string of_peer = fmt::format("{} {} {} {}", what.peer, of.rows, of.columns, of.count);
+  const std::optional<double> error = error_of(bench, what, of, of_peer);
+  Steps steps(what.op, of, options.device, options.steps);
+  steps.run();
   std::vector<double> ours, theirs;
   for (int turn = 0; turn < options.turns; ++turn) {
-    ours.push_back(steps.mean_ms(options.steps));
+    ours.push_back(steps.mean_ms());
     if (peer != nullptr)
-      theirs.push_back(std::stod(peer->ask(fmt::format("time {}{}", of_peer, options.steps))));
+      theirs.push_back(std::stod(peer->ask(fmt::format("time {} {}", of_peer, options.steps))));
   }
-  Row row = make_row(fmt::format("{} {}x{}", what.name, rows, columns), "ms", summarize(ours));
+  Row row = make_row(fmt::format("{} {}", what.name, of.text()), "ms", summarize(ours));
   row.error = error;
   if (peer != nullptr) set_peer(row, version, summarize(theirs), /*less_is_better=*/true);
   report.add(row);
@@ -146,33 +190,37 @@ void measure(const Bench& bench, const Case& what, std::int64_t rows, std::int64
 int run_command(int argc, char** argv) {
   Options options;
   std::vector<std::string> only;
-  CLI::App app("Steps of Muon, Shampoo and SOAP on one weight on the CPU.");
+  std::string device = "cpu";
+  int& threads = options.device.num_threads;
+  CLI::App app("Steps of Muon, Shampoo and SOAP on weights of some shapes.");
   app.add_option("--json", options.json, "file for the report, - for standard output");
   app.add_option("--python", options.python, "Python with torch: runs the peer");
-  app.add_option("--threads", options.threads, "compute threads of both sides; 0: all cores");
+  app.add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--threads", threads, "compute threads of both sides on a CPU; 0: all cores");
   app.add_option("--turns", options.turns, "turns of each side")->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "steps of a turn, a multiple of 10")
       ->check(CLI::PositiveNumber);
   app.add_option("--only", only, "muon, shampoo, soap");
   CLI11_PARSE(app, argc, argv);
-  if (options.threads == 0) options.threads = default_num_threads();
+  options.device.kind = device == "cpu" ? DeviceKind::CPU : DeviceKind::CUDA;
+  if (threads == 0) threads = default_num_threads();
   Report report(argc, argv);
-  report.set_env("threads", std::to_string(options.threads));
+  report.set_env("device", device);
+  report.set_env("threads", std::to_string(threads));
   std::unique_ptr<PeerProcess> peer;
   std::string version;
   if (!options.python.empty()) {
     peer = std::make_unique<PeerProcess>(
-        options.python, std::vector<std::string>{find_peer("matrix_optimizers.py"), "cpu",
-                                                 std::to_string(options.threads)});
+        options.python, std::vector<std::string>{find_peer("matrix_optimizers.py"), device,
+                                                 std::to_string(threads)});
     version = peer->ask("version");
     report.set_env("peer", version);
   }
-  for (const auto& [rows, columns] :
-       {std::pair<std::int64_t, std::int64_t>{512, 784}, {1024, 1024}}) {
-    for (const Case& what : kCases) {
+  for (const Weights& of : weights_of(options.device.kind)) {
+    for (const Case& what : cases(options.device.kind)) {
       const bool wanted =
           only.empty() || std::find(only.begin(), only.end(), what.op) != only.end();
-      if (wanted) measure({report, options, peer.get(), version}, what, rows, columns);
+      if (wanted) measure({report, options, peer.get(), version}, what, of);
     }
   }
   report.write_json(options.json);

@@ -429,7 +429,6 @@ CompiledRun compile_run(const RunRequest& request) {
   TR_CHECK(request.model.node(), "the task has no model: call model(...) first");
   run.device = resolve_device(run.config.global.values().device);
   check_ranks(run.config.global.values().cpu_ranks, run.device);
-  check_on_device(run.config.train.optimizer, run.device.kind);
   // What was chosen is what the run was made with: a resume may name it.
   if (run.device.kind == DeviceKind::CPU) run.config.global.use_cpu();
   const bool tf32 = run.config.global.values().tf32 && run.device.kind == DeviceKind::CUDA;

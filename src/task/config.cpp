@@ -152,17 +152,6 @@ void validate(const Objective& objective) {
            objective.trains);
 }
 
-void check_on_device(const Optimizer& optimizer, DeviceKind device) {
-  const Optimizer::Kind kind = optimizer.kind;
-  if (device == DeviceKind::CPU) return;
-  if (kind != Optimizer::Kind::SHAMPOO && kind != Optimizer::Kind::SOAP) return;
-  throw_as<Unsupported>(
-      "{} runs on the CPU only: a GPU's step is one captured graph, which cannot leave {} out of "
-      "the "
-      "steps between those in which they are due; expected device=cpu, or muon",
-      name_of(kind), kind == Optimizer::Kind::SOAP ? "the QR decompositions" : "the inverse roots");
-}
-
 namespace {
 
 void validate_objectives(const Config& config) {

@@ -117,9 +117,6 @@ void validate(const Objective& objective);
 /// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
 void validate(const Config& config);
 
-/// @throws Unsupported  the optimizer has no kernels on `device`; says why.
-void check_on_device(const Optimizer& optimizer, DeviceKind device);
-
 /// One sentence for each option that is set but changes nothing on `device`, with the reason.
 std::vector<std::string> ineffective_options(const Config& config, DeviceKind device);
 

@@ -177,7 +177,6 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
                           TuningTable& tuning, EngineSearch* search) {
   const zoo::Model& model = what.model;
   const TrainOptions& train = what.config.train;
-  check_on_device(train.optimizer, args.kind());
   CompileRequest request;
   request.model = model.blueprint;
   request.sample_fields = {{"image", {model.input, DType::FP32}},

@@ -76,8 +76,7 @@ class TR_API PreconditionedBuilder : public MatrixBuilder<Derived> {
 ///
 /// b is preconditioner_beta(), N precondition_every(), and t a matrix's own count of steps. Roots
 /// are made by a coupled Newton iteration of products in fp32. 2 (r^2 + c^2) floats a block beside
-/// the moments. @throws Unsupported  at compile() for a GPU. Source: arXiv:1802.09568; blocks,
-/// grafting and the iteration: arXiv:2002.09018.
+/// the moments. Source: arXiv:1802.09568; blocks, grafting and the iteration: arXiv:2002.09018.
 class TR_API Shampoo : public PreconditionedBuilder<Shampoo> {
  public:
   Shampoo() : PreconditionedBuilder(Optimizer::Kind::SHAMPOO) {}
@@ -95,8 +94,7 @@ class TR_API Shampoo : public PreconditionedBuilder<Shampoo> {
 /// b is preconditioner_beta(), beta2 unless set. The first step of a matrix moves nothing: it
 /// begins L and R and takes ten iterations of the last line from the identity (the authors' code
 /// takes eigenvectors). A side longer than max_preconditioner_dim() has the identity for its basis.
-/// 2 r^2 and 2 c^2 floats beside the moments. @throws Unsupported  at compile() for a GPU.
-/// Source: arXiv:2409.11321, algorithm 3.
+/// 2 r^2 and 2 c^2 floats beside the moments. Source: arXiv:2409.11321, algorithm 3.
 class TR_API SOAP : public PreconditionedBuilder<SOAP> {
  public:
   SOAP() : PreconditionedBuilder(Optimizer::Kind::SOAP) {}

@@ -25,6 +25,20 @@ __device__ inline void copy_async(void* to, const void* from, bool valid) {
                "r"(valid ? 16 : 0));
 #endif
 }
+/// The first `bytes` of 16 and zeros behind them; `bytes` is 0 to 16.
+__device__ inline void copy_async_part(void* to, const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(bytes));
+#endif
+}
+/// 4 bytes; zeros if not `valid`.
+__device__ inline void copy_async_word(void* to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(valid ? 4 : 0));
+#endif
+}
 __device__ inline void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;");
@@ -69,6 +83,28 @@ __device__ inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], std:
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+/// The nearest TF32 number, 10 bits of mantissa.
+__device__ inline std::uint32_t to_tf32(float x) {
+  std::uint32_t bits = 0;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+#endif
+  return bits;
+}
+/// c [16, 8] += a [16, 8] b [8, 8] of TF32. With g = lane / 4 and t = lane % 4 a thread has a(g,
+/// t), a(g + 8, t), a(g, t + 4), a(g + 8, t + 4); b(t, g), b(t + 4, g); c(g, 2t), c(g, 2t + 1) and
+/// both of g + 8.
+__device__ inline void multiply_tf32(float (&c)[4], const std::uint32_t (&a)[4],
+                                     const std::uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
 

@@ -164,9 +164,9 @@ void update_matrix(const KernelArgs& args, const ops::Matrix& m, const MuonProdu
   end(args, muon, place, x);
 }
 
-void update_others(const KernelArgs& args) {
+void update_others(const KernelArgs& args, int num_state_inputs) {
   const auto adam = formulas::muon_adam_of<FastMath>(args.attrs());
-  update_all(args, 2, Others{{adam}});
+  update_all(args, num_state_inputs, Others{{adam}});
 }
 
 }  // namespace tr::cuda::optimizer

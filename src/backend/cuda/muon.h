@@ -30,7 +30,8 @@ std::int64_t muon_num_sums(std::int64_t elements);
 /// One matrix's step. Enqueues only.
 void update_matrix(const KernelArgs& args, const ops::Matrix& matrix, const MuonProducts& products,
                    const MuonBuffers& buffers);
-/// AdamW's step of all segments that are no matrices.
-void update_others(const KernelArgs& args);
+/// AdamW's step of all segments that are no matrices. `num_state_inputs` stand before the copy of
+/// the weights, the two moments first.
+void update_others(const KernelArgs& args, int num_state_inputs = 2);
 
 }  // namespace tr::cuda::optimizer

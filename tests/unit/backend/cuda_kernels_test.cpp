@@ -7,8 +7,7 @@
 #include <limits>
 
 #include "cuda_kernel_harness.h"
-#include "graph/memory_plan.h"
-#include "graph/step_tables.h"
+#include "optimizer_calls.h"
 #include "support/compare.h"
 
 namespace tr::test {
@@ -24,11 +23,6 @@ class CudaKernelsTest : public testing::Test {
   }
 };
 
-Tensor random(std::int64_t count, std::uint64_t seed) {
-  return Tensor::uniform({count}, -2, 2, seed);
-}
-Tensor flag(int value) { return Tensor::full({}, value, DType::INT32); }
-
 /// All state and outputs of `call` on the GPU have the CPU's bytes.
 void expect_cpu_bytes(const KernelCall& call) {
   const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
@@ -42,44 +36,6 @@ void expect_cpu_bytes(const KernelCall& call) {
   EXPECT_TRUE(same_bytes_every_launch(call));
 }
 
-/// Segments of odd lengths, every third frozen, in two parameter groups.
-struct Table {
-  std::int64_t count = 0;
-  std::vector<Segment> rows;
-  Tensor floats = Tensor::zeros({4, step_floats_columns(2)});
-
-  /// Each begins at the next multiple of `alignment`, with `gap` elements before it.
-  Table(const std::vector<std::int64_t>& lengths, std::int64_t alignment, std::int64_t gap) {
-    for (const std::int64_t length : lengths) {
-      const int i = int(rows.size());
-      const std::int64_t begin = (count + gap + alignment - 1) / alignment * alignment;
-      Segment row{begin, length, i, i % 2, i % 5 == 0 ? 0.5f : 1.0f, i % 4 == 0 ? 0.0f : 1.0f};
-      row.frozen = i % 3 == 1 ? 1 : 0;
-      rows.push_back(row);
-      count = begin + length;
-    }
-    count += gap;
-    for (int row = 0; row < 4; ++row) {
-      float* f = floats.data<float>() + row * step_floats_columns(2) + kFloatHeader;
-      f[kGroupLr] = 0.01f * float(row + 1);
-      f[kGroupDecay] = 0.1f;
-      f[kGroupColumns + kGroupLr] = 0.3f;
-      f[kGroupColumns + kGroupDecay] = 0.02f;
-    }
-  }
-  Tensor segments() const {
-    Tensor tensor = Tensor::zeros({std::int64_t(rows.size() * sizeof(Segment))}, DType::UINT8);
-    std::copy(rows.begin(), rows.end(), static_cast<Segment*>(tensor.raw()));
-    return tensor;
-  }
-  bool moves(std::int64_t i) const {
-    for (const Segment& s : rows) {
-      if (i >= s.begin && i < s.begin + s.count) return s.frozen == 0;
-    }
-    return false;
-  }
-};
-
 std::vector<Table> tables() {
   std::vector<Table> all;
   all.emplace_back(std::vector<std::int64_t>{1}, 128, 0);
@@ -89,28 +45,6 @@ std::vector<Table> tables() {
   // Several tiles a block on any device.
   all.emplace_back(std::vector<std::int64_t>{3000001, 10, 2000003, 7, 700000}, 128, 0);
   return all;
-}
-
-KernelCall optimizer_call(const std::string& op, const Attrs& attrs, const Table& table,
-                          int found_inf) {
-  Tensor counters = Tensor::zeros({kNumCounters}, DType::INT64);
-  counters.data<std::int64_t>()[kCounterRow] = 6;
-  counters.data<std::int64_t>()[kCounterUpdates] = 41;
-  return {op,
-          attrs,
-          {random(table.count, 1), random(table.count, 2), table.segments(), table.floats, counters,
-           Tensor::full({}, 8), flag(found_inf), Tensor::full({}, 6400)}};
-}
-
-/// `moments` of `places` moments, none of them negative.
-KernelCall with_moments(KernelCall call, const Table& table, int moments, int places, DType cast) {
-  for (int m = 0; m < places; ++m) {
-    call.inputs.push_back(m < moments ? Tensor::uniform({table.count}, 0, 1, std::uint64_t(3 + m))
-                                      : Tensor());
-  }
-  if (cast != DType::FP32) call.inputs.push_back(random(table.count, 7).to(cast));
-  while (call.inputs.back().empty()) call.inputs.pop_back();
-  return call;
 }
 
 KernelCall sgd_call(const Attrs& attrs, const Table& table, DType cast, int found_inf = 0) {
@@ -251,16 +185,6 @@ struct MuonCase {
     return with_moments(optimizer_call("muon", attrs, table, found_inf), table, 2, 2, cast);
   }
 };
-
-/// |a - b| / |c - b| over the elements of segment `s`.
-double relative_distance(const Segment& s, const Tensor& a, const Tensor& b, const Tensor& before) {
-  double apart = 0, moved = 0;
-  for (std::int64_t i = s.begin; i < s.begin + s.count; ++i) {
-    apart += (a.at(i) - b.at(i)) * (a.at(i) - b.at(i));
-    moved += (b.at(i) - before.at(i)) * (b.at(i) - before.at(i));
-  }
-  return std::sqrt(apart / moved);
-}
 
 // Matrices by products in bf16 against fp32: a step may be 5 % off.
 TEST_F(CudaKernelsTest, MuonMovesAsTheCpu) {

@@ -212,9 +212,7 @@ TEST(OpPage, IsWhatTheDefinitionsSay) {
 /// where the device takes them.
 const std::map<std::string, std::string> kCpuAlone = {
     {"bn_act", "a mask has 8 channels a byte there, and is of 16-bit values"},
-    {"bn_act_backward", "likewise"},
-    {"shampoo", "a captured step cannot leave out the roots that are not due (check_on_device)"},
-    {"soap", "likewise the decompositions"}};
+    {"bn_act_backward", "likewise"}};
 
 TEST(OpPage, AGpuTakesWhatTheCpuTakes) {
   if (kernels_of("relu", DeviceKind::CUDA).empty()) GTEST_SKIP() << "built without CUDA";

@@ -251,15 +251,6 @@ TEST(Settings, TheTextOfAnObjectiveTellsItsOptimizerAndSchedulerApart) {
   EXPECT_EQ(texts.size(), 6u);
 }
 
-TEST(Settings, OptimizersWithoutKernelsOfADeviceAreRefused) {
-  EXPECT_NO_THROW(check_on_device(SOAP(), DeviceKind::CPU));
-  EXPECT_NO_THROW(check_on_device(Muon(), DeviceKind::CUDA));
-  EXPECT_TRUE(test::throws<Unsupported>([] { check_on_device(Shampoo(), DeviceKind::CUDA); },
-                                        "shampoo runs on the CPU only"));
-  EXPECT_TRUE(test::throws<Unsupported>([] { check_on_device(SOAP(), DeviceKind::CUDA); },
-                                        "cannot leave the QR decompositions out"));
-}
-
 // In whatever order they are said, keys and a program mean the same.
 TEST(Settings, TheCosineOfKeysIsThatOfAProgram) {
   TrainOptions options;

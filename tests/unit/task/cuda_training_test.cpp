@@ -107,7 +107,9 @@ std::vector<OptimizerRow> optimizers() {
           {Adagrad(), 0.02},
           {LARS().momentum(0.9).trust_coefficient(0.02).weight_decay(1e-4), 0.3},
           {LAMB().weight_decay(1e-2), 0.01},
-          {Muon().weight_decay(1e-2).adam_rate(0.2), 0.02}};
+          {Muon().weight_decay(1e-2).adam_rate(0.2), 0.02},
+          {Shampoo().weight_decay(1e-2).precondition_every(3).block_size(32).ridge(1e-2), 0.01},
+          {SOAP().weight_decay(1e-2).precondition_every(3).ridge(1e-2), 0.01}};
 }
 
 // Clipping, averages, a frozen layer and a dynamic loss scale beside each of them.

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shampoo and SOAP on a GPU against the CPU's kernels: several steps, of which some have roots or
+// bases due. Every call is also replayed from a captured graph.
+#include <gtest/gtest.h>
+
+#include "cuda_kernel_harness.h"
+#include "optimizer_calls.h"
+#include "support/compare.h"
+
+namespace tr::test {
+namespace {
+
+constexpr double kRidge = 1e-2;
+constexpr std::size_t kState = 10, kCast = 11;  // inputs
+
+class CudaPreconditioners : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+struct Row {
+  std::string op;
+  Attrs attrs;
+};
+/// Matrices, tall and wide, larger and smaller than a tile of products, and vectors between them.
+struct Case {
+  Table table{{70 * 150, 150, 40 * 33, 40, 33 * 3, 7, 16 * 64, 5}, 128, 0};
+  std::vector<std::int64_t> matrices;
+
+  explicit Case(bool frozen) {
+    const std::int64_t rows[] = {70, 0, 40, 0, 33, 0, 16, 0};
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+      Segment& s = table.rows[i];
+      s.frozen = frozen && i == 2 ? 1 : 0;
+      if (rows[i] == 0) continue;
+      s.rows = std::int32_t(rows[i]);
+      matrices.insert(matrices.end(), {s.begin, rows[i], s.count / rows[i]});
+    }
+  }
+  KernelCall call(const Row& row, DType cast, int found_inf = 0) const {
+    Attrs attrs = row.attrs;
+    attrs.set("matrices", matrices).set("ridge", kRidge).set("every", std::int64_t{2});
+    KernelCall call =
+        with_moments(optimizer_call(row.op, attrs, table, found_inf), table, 2, 2, DType::FP32);
+    const OpDef& def = OpRegistry::instance().get(row.op);
+    call.inputs.push_back(Tensor::zeros({def.own_state(complete_attrs(def, attrs))}));
+    if (cast != DType::FP32) call.inputs.push_back(random(table.count, 7).to(cast));
+    return call;
+  }
+};
+
+std::vector<Row> rows() {
+  return {{"shampoo", {}},
+          {"shampoo", {{"grafting", std::string("none")}, {"clip_norm", 1.0}}},
+          {"shampoo",
+           {{"grafting", std::string("sgd")},
+            {"block_size", std::int64_t{32}},
+            {"preconditioner_beta", 0.9}}},
+          {"soap", {{"beta1", 0.95}, {"beta2", 0.95}, {"preconditioner_beta", 0.95}}},
+          {"soap", {{"max_dim", std::int64_t{64}}, {"clip_value", 0.05}}},
+          {"soap", {{"max_dim", std::int64_t{2}}}}};
+}
+
+/// The next step's call: state as the last one left it, other gradients.
+void advance(KernelCall& call, const KernelResult& after, int step) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (i == 0 || i >= 8) call.inputs[i] = after.inputs[i];
+  }
+  call.inputs[1] = random(call.inputs[1].num_elements(), std::uint64_t(20 + step));
+  call.inputs[4].data<std::int64_t>()[kCounterUpdates] += 1;
+}
+
+// Roots and bases are known to the rounding of products over the ridge; 150 terms are summed.
+TEST_F(CudaPreconditioners, MoveAsTheCpu) {
+  constexpr int kSteps = 4;
+  const Case one(false);
+  const double near = tolerance(DType::FP32, 150).rtol / kRidge;
+  for (const Row& row : rows()) {
+    for (const DType cast : {DType::FP32, DType::BF16}) {
+      SCOPED_TRACE(row.op + " " + std::string(name_of(cast)));
+      KernelCall call = one.call(row, cast);
+      for (int step = 0; step < kSteps; ++step) {
+        SCOPED_TRACE(step);
+        const KernelResult want = run_kernel(call), got = run_cuda_kernel(call);
+        for (const Segment& s : one.table.rows) {
+          if (row.op == "soap" && step == 0 && s.rows > 0) {
+            for (std::int64_t i = s.begin; i < s.begin + s.count; ++i)
+              ASSERT_EQ(got.inputs[0].at(i), call.inputs[0].at(i)) << "the first step only begins";
+            continue;
+          }
+          EXPECT_LT(relative_distance(s, got.inputs[0], want.inputs[0], call.inputs[0]),
+                    s.rows > 0 ? near : 1e-4)
+              << s.count;
+        }
+        EXPECT_TRUE(is_close(got.inputs[8], want.inputs[8], run_tolerance(1, true), "moment1"));
+        EXPECT_TRUE(same_bytes_every_launch(call));
+        if (cast != DType::FP32) {
+          const Tensor narrow = got.inputs[0].to(cast);
+          for (const Segment& s : one.table.rows) {
+            if (row.op == "soap" && step == 0 && s.rows > 0) continue;
+            for (std::int64_t i = s.begin; i < s.begin + s.count; ++i)
+              ASSERT_EQ(got.inputs[kCast].at(i), narrow.at(i)) << i;
+          }
+        }
+        advance(call, want, step);
+      }
+    }
+  }
+}
+
+// A root is checked by what it is: P^4 (L + ridge |L| I) = I.
+TEST_F(CudaPreconditioners, RootsAreRoots) {
+  const Case one(false);
+  const KernelCall call = one.call(rows()[1], DType::FP32);
+  const Tensor state = run_cuda_kernel(call).inputs[kState];
+  constexpr std::int64_t kRows = 70, kPadded = (70 * 70 + 15) / 16 * 16, kColumns = 150;
+  const std::int64_t left = 16, root = left + kPadded + (kColumns * kColumns + 15) / 16 * 16;
+  const auto at = [&](std::int64_t matrix, std::int64_t r, std::int64_t c) {
+    return state.at(matrix + r * kRows + c);
+  };
+  double norm = 0;
+  for (std::int64_t i = 0; i < kRows * kRows; ++i) norm += std::pow(state.at(left + i), 2);
+  norm = std::sqrt(norm);
+  std::vector<double> x(kRows * kRows);
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t c = 0; c < kRows; ++c)
+      x[std::size_t(r * kRows + c)] = at(left, r, c) + (r == c ? kRidge * norm : 0);
+  }
+  for (int times = 0; times < 4; ++times) {
+    std::vector<double> next(x.size(), 0);
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      for (std::int64_t k = 0; k < kRows; ++k) {
+        for (std::int64_t c = 0; c < kRows; ++c)
+          next[std::size_t(r * kRows + c)] += at(root, r, k) * x[std::size_t(k * kRows + c)];
+      }
+    }
+    x = next;
+  }
+  double worst = 0;
+  for (std::int64_t i = 0; i < kRows * kRows; ++i)
+    worst = std::max(worst, std::abs(x[std::size_t(i)] - (i % (kRows + 1) == 0 ? 1 : 0)));
+  EXPECT_LT(worst, tolerance(DType::FP32, kRows).rtol / kRidge);
+}
+
+// What never had a gradient never moves, frozen matrices and skipped steps leave no trace.
+TEST_F(CudaPreconditioners, LeaveFrozenMatricesAndSkippedSteps) {
+  const Case one(true);
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.op);
+    KernelCall call = one.call(row, DType::FP32);
+    for (int step = 0; step < 2; ++step) {
+      const KernelResult after = run_cuda_kernel(call);
+      const Segment& frozen = one.table.rows[2];
+      for (const std::size_t input : {0u, 8u, 9u}) {
+        for (std::int64_t i = frozen.begin; i < frozen.begin + frozen.count; ++i)
+          ASSERT_EQ(after.inputs[input].at(i), call.inputs[input].at(i)) << input << " at " << i;
+      }
+      EXPECT_FALSE(same_bytes(after.inputs[0], call.inputs[0])) << "the rest moves";
+      advance(call, after, step);
+    }
+    KernelCall bad = call;
+    bad.inputs[6] = flag(1);
+    const KernelResult skipped = run_cuda_kernel(bad);
+    for (std::size_t i = 0; i < bad.inputs.size(); ++i) {
+      EXPECT_TRUE(same_bytes(skipped.inputs[i], bad.inputs[i]));
+    }
+  }
+}
+
+TEST_F(CudaPreconditioners, WhatNeverHasAGradientNeverMoves) {
+  const Case one(false);
+  const Segment& matrix = one.table.rows[0];
+  const std::int64_t columns = matrix.count / matrix.rows;
+  const auto is_dead = [&](std::int64_t i) {
+    return i % columns == 5 || i % columns == 100 || i / columns == 33;
+  };
+  for (const Row& row : rows()) {
+    if (row.attrs.contains("block_size")) continue;
+    SCOPED_TRACE(row.op);
+    KernelCall call = one.call(row, DType::FP32);
+    const Tensor before = call.inputs[0].clone();
+    // No decay of this matrix, no momentum from before.
+    KernelResult after;
+    for (int step = 0; step < 3; ++step) {
+      for (std::int64_t i = 0; i < matrix.count; ++i) {
+        if (!is_dead(i)) continue;
+        call.inputs[1].data<float>()[matrix.begin + i] = 0;
+        if (step == 0) call.inputs[8].data<float>()[matrix.begin + i] = 0;
+      }
+      after = run_cuda_kernel(call);
+      advance(call, after, step);
+    }
+    for (std::int64_t i = 0; i < matrix.count; ++i) {
+      const std::int64_t at = matrix.begin + i;
+      ASSERT_EQ(after.inputs[0].at(at) == before.at(at), is_dead(i)) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tr::test
