@@ -28,12 +28,16 @@ std::string output_field(std::size_t index) {
 }
 
 /// Inputs that `value` depends on, in the order in which it needs them.
-void collect_inputs(const Value& value, std::unordered_set<const ValueNode*>& seen,
-                    std::vector<Value>& inputs) {
-  const ValueNode& node = *value.node();
-  if (!seen.insert(&node).second) return;
-  if (!node.application) return inputs.push_back(value);
-  for (const Value& in : node.application->inputs) collect_inputs(in, seen, inputs);
+std::vector<Value> inputs_of(const Value& value) {
+  std::unordered_set<const ValueNode*> seen;
+  std::vector<Value> inputs;
+  place_in_order(
+      value, [&](const ValueNode& node) { return seen.contains(&node); },
+      [&](const Value& v) {
+        seen.insert(v.node().get());
+        if (!v.node()->application) inputs.push_back(v);
+      });
+  return inputs;
 }
 
 /// The model's inputs of an expression's fields: floats come as fp32.
@@ -168,24 +172,26 @@ class Listing {
  private:
   std::vector<std::string> of_dag(const BluePrintNode& node,
                                   const std::vector<std::string>& inputs) {
-    std::unordered_map<const void*, std::vector<std::string>> done;
+    std::unordered_map<const void*, std::vector<std::string>> done;  // by application or input
     for (std::size_t i = 0; i < inputs.size(); ++i) done[node.inputs[i].node().get()] = {inputs[i]};
+    const auto key = [](const ValueNode& v) -> const void* {
+      return v.application ? static_cast<const void*>(v.application.get()) : &v;
+    };
+    const auto text = [&](const Value& v) {
+      return done.at(key(*v.node()))[std::size_t(v.node()->output_index)];
+    };
     std::vector<std::string> outputs;
-    for (const Value& value : node.outputs) outputs.push_back(of_value(value, done));
-    return outputs;
-  }
-
-  std::string of_value(const Value& value,
-                       std::unordered_map<const void*, std::vector<std::string>>& done) {
-    const ValueNode& node = *value.node();
-    if (const auto in = done.find(&node); in != done.end()) return in->second.front();
-    const ValueNode::Application* const application = node.application.get();
-    if (!done.contains(application)) {
-      std::vector<std::string> arguments;
-      for (const Value& in : application->inputs) arguments.push_back(of_value(in, done));
-      done[application] = of(application->producer, arguments);
+    for (const Value& value : node.outputs) {
+      place_in_order(
+          value, [&](const ValueNode& v) { return done.contains(key(v)); },
+          [&](const Value& v) {
+            std::vector<std::string> arguments;
+            for (const Value& in : v.node()->application->inputs) arguments.push_back(text(in));
+            done[key(*v.node())] = of(v.node()->application->producer, arguments);
+          });
+      outputs.push_back(text(value));
     }
-    return done[application][std::size_t(node.output_index)];
+    return outputs;
   }
 
   std::string line(const std::string& what, const std::vector<std::string>& inputs) {
@@ -199,14 +205,13 @@ class Listing {
 };
 
 LossTerm own_term(std::string name, const Value& value) {
+  TR_CHECK(value.node() != nullptr, "loss {}: its value is empty, as one is that was moved from",
+           name);
   LossTerm term;
   term.kind = LossTerm::Kind::OWN;
   term.field.clear();
   term.own_name = std::move(name);
-  std::unordered_set<const ValueNode*> seen;
-  std::vector<Value> inputs;
-  collect_inputs(value, seen, inputs);
-  term.own = model(std::move(inputs), {value});
+  term.own = model(inputs_of(value), {value});
   term.validate();
   return term;
 }

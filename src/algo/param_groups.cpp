@@ -30,8 +30,8 @@ void check_rate(const char* name, const std::optional<double>& value) {
 }
 
 void check_momentum(const char* name, const std::optional<double>& value) {
-  TR_CHECK(!value || (*value >= 0 && *value < 1), "group: {} is {}, expected 0 <= {} < 1", name,
-           *value, name);
+  TR_CHECK(!value || (*value >= 0 && float(*value) < 1),
+           "group: {} is {}, expected 0 <= {} < 1, as fp32", name, *value, name);
 }
 
 /// What of one parameter a group set, and which.
@@ -40,6 +40,8 @@ struct Setting {
   const ParamGroup* by = nullptr;
 
   void set(const char* what, const std::string& param, const ParamGroup& group, double wanted) {
+    TR_CHECK(std::isfinite(float(wanted)), "group \"{}\": the {} of {} would be {}, as fp32",
+             group.match, what, param, float(wanted));
     TR_CHECK(!value || *value == wanted,
              "groups: \"{}\" gives {} the {} {}, \"{}\" gives it {}: expected one of them",
              by->match, param, what, *value, group.match, wanted);
@@ -188,14 +190,18 @@ std::vector<ParamGroup> layer_decay(double factor, const std::vector<std::string
 }
 
 bool matches(std::string_view match, std::string_view name) {
-  const std::size_t star = match.find('*');
+  std::size_t star = match.find('*');
   if (!name.starts_with(match.substr(0, star))) return false;
-  if (star == std::string_view::npos) return true;
-  const std::string_view rest = match.substr(star + 1);
-  for (std::size_t at = star; at <= name.size(); ++at) {
-    if (matches(rest, name.substr(at))) return true;
+  name.remove_prefix(std::min(star, match.size()));
+  while (star != std::string_view::npos) {  // each part where it comes first leaves most behind it
+    match.remove_prefix(star + 1);
+    star = match.find('*');
+    const std::string_view part = match.substr(0, star);
+    const std::size_t at = name.find(part);
+    if (at == std::string_view::npos) return false;
+    name.remove_prefix(at + part.size());
   }
-  return false;
+  return true;
 }
 
 GroupValues values_of(const Optimizer& optimizer) {

@@ -36,6 +36,14 @@ struct NamedSet {
   PictureLists (*list)(Path path, const data::SplitOptions& options) = nullptr;  // of picture files
 };
 
+void check_path(const NamedSet& set, Path path) {
+  const bool has_files = set.list != nullptr || set.is_there != nullptr;
+  TR_CHECK(!path.empty() || !has_files,
+           "dataset {}: the path is empty, expected the place of its files", set.name);
+  if (!path.empty() && !has_files)
+    log_warning("data: {} has no files, so {} is not looked at", set.name, printable(path));
+}
+
 /// What list_*() found, as a set.
 DatasetPair open_pictures(const NamedSet& set, PictureLists lists, Options options) {
   for (const std::string& note : lists.notes) log_warning("data: {}", note);
@@ -145,6 +153,7 @@ DatasetTraits dataset_traits(const std::string& name) {
 DatasetPair open_dataset(const std::string& name, const std::string& path,
                          const DatasetOptions& options) {
   const NamedSet& set = named_set(name);
+  check_path(set, path);
   if (set.list == nullptr) {
     TR_CHECK(options.val_fraction == 0,
              "dataset.val_fraction is {}, but {} has a validation split of its own",
@@ -152,8 +161,6 @@ DatasetPair open_dataset(const std::string& name, const std::string& path,
     if (options.download && set.download != nullptr && !set.is_there(path)) set.download(path);
     return set.open(path, options);
   }
-  TR_CHECK(!path.empty(), "dataset {}: the path is empty, expected the place of its files",
-           set.name);
   if (options.download) {
     log_warning("data: {} cannot be downloaded, its files must be at {}", set.name,
                 printable(path));
@@ -169,6 +176,7 @@ namespace tr::data {
 std::vector<std::string> check_dataset(const std::string& name, const std::string& path,
                                        double val_fraction) {
   const NamedSet& set = named_set(name);
+  check_path(set, path);
   if (set.check != nullptr) return set.check(path);
   std::vector<std::string> faults;
   try {

@@ -166,18 +166,24 @@ class Expander {
   }
 
   int value_of(const Value& value, DagState& state) {
-    const ValueNode& node = *value.node();
-    if (const auto in = state.inputs.find(&node); in != state.inputs.end()) return in->second;
-    const Application* const application = node.application.get();
-    if (const auto it = state.done.find(application); it != state.done.end()) {
-      return it->second[std::size_t(node.output_index)];
-    }
+    const auto known = [&](const ValueNode& node) {
+      return state.inputs.contains(&node) || state.done.contains(node.application.get());
+    };
+    place_in_order(value, known,
+                   [&](const Value& v) { place_application(*v.node()->application, state); });
+    return find_value(*value.node(), state);
+  }
+
+  static int find_value(const ValueNode& node, const DagState& state) {
+    const auto in = state.inputs.find(&node);
+    if (in != state.inputs.end()) return in->second;
+    return state.done.at(node.application.get())[std::size_t(node.output_index)];
+  }
+  void place_application(const Application& application, DagState& state) {
     std::vector<int> arguments;
-    for (const Value& in : application->inputs) arguments.push_back(value_of(in, state));
-    const std::string path = child_path(application->producer, state.count++, state.path);
-    const std::vector<int> outputs = place(application->producer, arguments, path);
-    state.done[application] = outputs;
-    return outputs[std::size_t(node.output_index)];
+    for (const Value& in : application.inputs) arguments.push_back(find_value(*in.node(), state));
+    const std::string path = child_path(application.producer, state.count++, state.path);
+    state.done[&application] = place(application.producer, arguments, path);
   }
 
   int place_leaf(const BluePrintNode& node, std::vector<int> inputs, const std::string& path) {

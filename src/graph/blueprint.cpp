@@ -11,9 +11,7 @@
 namespace tr {
 namespace {
 
-BluePrint wrap(BluePrintNode node) {
-  return BluePrint(std::make_shared<const BluePrintNode>(std::move(node)));
-}
+constexpr int kMaxBluePrintDepth = 1000;  // calls inside each other that the smallest stacks hold
 
 void check_chainable(const char* who, const BluePrint& part) {
   TR_CHECK(part.node() != nullptr, "{}: a part is empty, expected a layer", who);
@@ -22,30 +20,92 @@ void check_chainable(const char* who, const BluePrint& part) {
            part.num_outputs());
 }
 
-/// True if every way from `value` back ends at a listed input.
-void check_reaches_inputs(const Value& value, const std::vector<Value>& inputs,
-                          std::unordered_set<const ValueNode*>& seen) {
-  if (!seen.insert(value.node().get()).second) return;
-  for (const Value& in : inputs) {
-    if (in.node() == value.node()) return;
+auto is_in(const std::unordered_set<const ValueNode*>& seen) {
+  return [&seen](const ValueNode& node) { return seen.contains(&node); };
+}
+
+/// Sets a node's depth from what it holds.
+/// @throws InvalidArgument  it is deeper than what works through it may go into itself.
+void set_depth(BluePrintNode& node) {
+  int inside = 0;
+  for (const BluePrint& child : node.children) inside = std::max(inside, child.node()->depth);
+  std::unordered_set<const ValueNode*> seen;
+  for (const std::vector<Value>* values : {&node.outputs, &node.order}) {
+    for (const Value& value : *values) {
+      place_in_order(value, is_in(seen), [&](const Value& v) {
+        seen.insert(v.node().get());
+        if (v.node()->application)
+          inside = std::max(inside, v.node()->application->producer.node()->depth);
+      });
+    }
   }
-  TR_CHECK(value.node()->application != nullptr,
-           "model: an output depends on input('{}'), which is not among the listed inputs",
-           value.node()->field);
-  for (const Value& in : value.node()->application->inputs) check_reaches_inputs(in, inputs, seen);
+  node.depth = inside + 1;
+  TR_CHECK(node.depth <= kMaxBluePrintDepth,
+           "{} blueprints lie inside each other, expected at most {}; seq() takes a whole list of "
+           "layers, and values are chained at any length",
+           node.depth, kMaxBluePrintDepth);
+}
+
+/// Every way from an output back ends at a listed input.
+void check_reach_inputs(const std::vector<Value>& outputs, const std::vector<Value>& inputs) {
+  std::unordered_set<const ValueNode*> seen;
+  for (const Value& in : inputs) seen.insert(in.node().get());
+  for (const Value& out : outputs) {
+    place_in_order(out, is_in(seen), [&](const Value& value) {
+      TR_CHECK(value.node()->application != nullptr,
+               "model: an output depends on input('{}'), which is not among the listed inputs",
+               value.node()->field);
+      seen.insert(value.node().get());
+    });
+  }
+}
+
+BluePrint wrap(BluePrintNode node) {
+  set_depth(node);
+  return BluePrint(std::make_shared<const BluePrintNode>(std::move(node)));
+}
+
+const BluePrintNode& node_of(const BluePrint& part, const char* who) {
+  TR_CHECK(part.node() != nullptr, "{}: the BluePrint is empty, as one is that was moved from",
+           who);
+  return *part.node();
+}
+
+void check_values(const char* who, const std::vector<Value>& values) {
+  for (const Value& value : values) {
+    TR_CHECK(value.node() != nullptr, "{}: a value is empty, as one is that was moved from", who);
+  }
 }
 
 }  // namespace
 
-int BluePrint::num_inputs() const { return node_->num_inputs; }
-int BluePrint::num_outputs() const { return node_->num_outputs; }
+ValueNode::Application::~Application() {
+  using Link = std::shared_ptr<const Application>;
+  thread_local std::vector<Link>* freed = nullptr;  // by the outermost call
+  std::vector<Link> own;
+  std::vector<Link>& links = freed != nullptr ? *freed : own;
+  for (const Value& in : inputs) {
+    if (in.node() != nullptr && in.node()->application) links.push_back(in.node()->application);
+  }
+  inputs.clear();
+  if (freed != nullptr) return;
+  freed = &own;
+  while (!own.empty()) {
+    const Link last = std::move(own.back());
+    own.pop_back();
+  }
+  freed = nullptr;
+}
+
+int BluePrint::num_inputs() const { return node_of(*this, "num_inputs").num_inputs; }
+int BluePrint::num_outputs() const { return node_of(*this, "num_outputs").num_outputs; }
 
 std::vector<Value> BluePrint::apply(const std::vector<Value>& inputs) const {
   TR_CHECK(node_ != nullptr, "an empty BluePrint is applied to values");
   TR_CHECK(int(inputs.size()) == node_->num_inputs, "{}: applied to {} values, expected {}",
            node_->op.empty() ? "BluePrint" : node_->op, inputs.size(), node_->num_inputs);
-  auto application =
-      std::make_shared<const ValueNode::Application>(ValueNode::Application{*this, inputs});
+  check_values("apply", inputs);
+  auto application = std::make_shared<const ValueNode::Application>(*this, inputs);
   std::vector<Value> outputs;
   for (int i = 0; i < node_->num_outputs; ++i) {
     outputs.emplace_back(std::make_shared<const ValueNode>(ValueNode{application, i, ""}));
@@ -129,14 +189,20 @@ using Replaced = std::unordered_map<const ValueNode*, Value>;
 
 /// The value with every layer before it placed at `where`; inputs stay the same.
 Value value_at(const Value& value, const Where& where, Replaced& done) {
-  const ValueNode& node = *value.node();
-  if (!node.application) return value;
-  if (const auto it = done.find(&node); it != done.end()) return it->second;
-  std::vector<Value> inputs;
-  for (const Value& in : node.application->inputs) inputs.push_back(value_at(in, where, done));
-  const BluePrint producer = placed_at(node.application->producer, where);
-  const Value replaced = producer.apply(inputs)[std::size_t(node.output_index)];
-  return done.emplace(&node, replaced).first->second;
+  const auto replaced = [&](const Value& v) {
+    return v.node()->application ? done.at(v.node().get()) : v;
+  };
+  const auto known = [&](const ValueNode& node) {
+    return !node.application || done.contains(&node);
+  };
+  place_in_order(value, known, [&](const Value& v) {
+    const ValueNode& node = *v.node();
+    std::vector<Value> inputs;
+    for (const Value& in : node.application->inputs) inputs.push_back(replaced(in));
+    const BluePrint producer = placed_at(node.application->producer, where);
+    done.emplace(&node, producer.apply(inputs)[std::size_t(node.output_index)]);
+  });
+  return replaced(value);
 }
 
 }  // namespace
@@ -155,6 +221,7 @@ BluePrint model_in_order(std::vector<Value> inputs, std::vector<Value> outputs,
                          std::vector<Value> order) {
   const BluePrint whole = model(std::move(inputs), std::move(outputs));
   BluePrintNode node = *whole.node();
+  check_values("model", order);
   node.order = std::move(order);
   return wrap(std::move(node));
 }
@@ -167,14 +234,15 @@ Value input(std::string field) {
 BluePrint model(std::vector<Value> inputs, std::vector<Value> outputs) {
   TR_CHECK(!inputs.empty(), "model: no input is listed");
   TR_CHECK(!outputs.empty(), "model: no output is listed");
+  check_values("model", inputs);
+  check_values("model", outputs);
   for (const Value& in : inputs) {
     TR_CHECK(in.node()->application == nullptr, "model: a listed input is the result of a layer");
     TR_CHECK(std::count_if(inputs.begin(), inputs.end(),
                            [&](const Value& other) { return other.node() == in.node(); }) == 1,
              "model: input('{}') is listed twice", in.node()->field);
   }
-  std::unordered_set<const ValueNode*> seen;
-  for (const Value& out : outputs) check_reaches_inputs(out, inputs, seen);
+  check_reach_inputs(outputs, inputs);
   BluePrintNode node;
   node.kind = BluePrintNode::Kind::DAG;
   node.num_inputs = int(inputs.size());

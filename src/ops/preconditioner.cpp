@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/saturate.h"
 #include "ops/optimizer_def.h"
 
 namespace tr {
@@ -18,7 +19,32 @@ using ops::Types;
 /// Places of the inputs behind the moments.
 enum OwnInput : std::size_t { kOwnState = ops::kFirstMoment + 2, kWeightCast };
 
+std::int64_t num_blocks(const std::vector<ops::Matrix>& matrices, std::int64_t size) {
+  std::int64_t count = 0;
+  for (const ops::Matrix& m : matrices) {
+    const auto along = [&](std::int64_t side) { return (side - 1) / size + 1; };
+    count = saturated_sum(count, saturated_product({along(m.rows), along(m.columns)}));
+  }
+  return count;
+}
+
+/// Each block has roots of its own: some hundred products, one after the other, however small.
+void check_blocks(const Attrs& attrs) {
+  const std::int64_t size = attrs.i64("block_size");
+  TR_CHECK(size >= 1, "block_size is {}, expected at least 1", size);
+  const std::vector<ops::Matrix> matrices = ops::matrices_of(attrs);
+  const std::int64_t count = num_blocks(matrices, size);
+  if (count <= ops::kMaxBlocks) return;
+  std::int64_t enough = size;
+  while (num_blocks(matrices, enough) > ops::kMaxBlocks) enough += (enough + 7) / 8;
+  throw_as<InvalidArgument>(
+      "shampoo: block_size {} cuts the model's matrices into {} blocks, expected at most {}; with "
+      "block_size {} they have {}",
+      size, count, ops::kMaxBlocks, enough, num_blocks(matrices, enough));
+}
+
 std::int64_t shampoo_elements(const Attrs& attrs) {
+  check_blocks(attrs);
   std::int64_t elements = 0;
   for (const ops::Matrix& m : ops::matrices_of(attrs))
     elements += ops::shampoo_state_elements(m, attrs.i64("block_size"));

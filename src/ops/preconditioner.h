@@ -24,6 +24,8 @@ struct Block {
     return 2 * (padded_state(rows * rows) + padded_state(columns * columns));
   }
 };
+/// Of all matrices that one shampoo moves: each costs hundreds of products every so many steps.
+constexpr std::int64_t kMaxBlocks = 65536;
 /// A matrix cut into blocks of at most `size` rows and columns, row by row.
 std::vector<Block> blocks_of(const Matrix& matrix, std::int64_t size);
 std::int64_t shampoo_state_elements(const Matrix& matrix, std::int64_t block_size);

@@ -40,8 +40,9 @@ DType image_dtype(const Config& config) {
 TransformChain chain_of(const Config& config, bool train) {
   const PreprocessorSetting::Values& data = config.preprocessor.values();
   const GlobalSetting::Values& global = config.global.values();
-  const int side = train ? global.train_resolution : global.val_resolution;
-  return {train ? data.train_transforms : data.val_transforms, data.normalization, side, side};
+  const ImageSize size = train ? global.train_resolution : global.val_resolution;
+  return {train ? data.train_transforms : data.val_transforms, data.normalization, size.height,
+          size.width};
 }
 
 /// [H, W, C] of an image as the configuration alone tells it: by the resolution, or of picture
@@ -53,8 +54,8 @@ std::optional<Shape> declared_image(const Config& config, const DatasetTraits& t
   if (channels == 0) return std::nullopt;
   TR_CHECK(asked == 0 || asked == channels, "color_channels is {}, expected {} (the images of {})",
            asked, channels, traits.name);
-  const int side = config.global.values().train_resolution;
-  if (side > 0) return Shape{side, side, channels};
+  const ImageSize size = config.global.values().train_resolution;
+  if (size.height > 0) return Shape{size.height, size.width, channels};
   for (const bool train : {true, false}) {
     if (!traits.in_files) break;
     try {

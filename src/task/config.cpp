@@ -211,6 +211,10 @@ void validate(const Config& config) {
   TR_CHECK(train.grad_clip_norm == 0 || train.grad_clip_value == 0,
            "grad_clip_norm is {} and grad_clip_value is {}, expected one of them to be 0 (off)",
            train.grad_clip_norm, train.grad_clip_value);
+  check_places(train);
+}
+
+void check_places(const TrainOptions& train) {
   TR_CHECK(!train.resume || !train.checkpoint_dir.empty(),
            "resume is on, but checkpoint.dir is not set: there is no folder to continue from");
   TR_CHECK(train.checkpoint_every_steps == 0 || !train.checkpoint_dir.empty(),

@@ -114,6 +114,8 @@ void validate(const EarlyStop& stop);
 void validate(const Freeze& rule);
 void validate(const Objective& objective);
 
+/// @throws InvalidArgument  something is to be read or written that has no folder or file.
+void check_places(const TrainOptions& train);
 /// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
 void validate(const Config& config);
 

@@ -43,12 +43,33 @@ T at_least(Text value, T minimum) {
   return parsed;
 }
 
+std::int64_t bytes(Text value) {
+  const auto parsed = parse_bytes(value);
+  TR_CHECK(parsed, "\"{}\" is not a number of bytes, expected one such as 2147483648 or 2GiB",
+           value);
+  return *parsed;
+}
+
 std::vector<int> integers(Text value) {
   std::vector<int> result;
   if (!value.empty()) {
     for (const Text part : split(value, ',')) result.push_back(number<int>(trimmed(part)));
   }
   return result;
+}
+
+/// "224" is a square, "60,160" 60 pixels high.
+ImageSize size_of(Text value) {
+  const std::vector<int> sides = integers(value);
+  TR_CHECK(sides.size() == 1 || sides.size() == 2,
+           "\"{}\" has {} sides, expected one of a square, or height and width", value,
+           sides.size());
+  return {sides.front(), sides.back()};
+}
+
+json json_of(ImageSize size) {
+  if (size.height == size.width) return size.height;
+  return fmt::format("{},{}", size.height, size.width);
 }
 
 std::vector<std::string> words(Text value) {
@@ -550,12 +571,12 @@ const ConfigKey kKeys[] = {
     {"max_preconditioner_dim", "integer", "soap: a longer side of a matrix has no basis of its own",
      [](Config& c, Text v) { c.train.optimizer.max_preconditioner_dim = at_least<int>(v, 1); },
      [](const Config& c) -> json { return c.train.optimizer.max_preconditioner_dim; }},
-    {"memory_budget", "integer",
-     "bytes of a rank's arena: nodes of the forward pass run again until it holds; 0: none does",
-     [](Config& c, Text v) { c.train.memory_budget = at_least<std::int64_t>(v, 0); },
+    {"memory_budget", "bytes",
+     "of a rank's arena: nodes of the forward pass run again until it holds; 0: none does",
+     [](Config& c, Text v) { c.train.memory_budget = bytes(v); },
      [](const Config& c) -> json { return c.train.memory_budget; }, false},
-    {"memory_limit", "integer", "bytes that a run may take of its device's memory; 0: what is free",
-     [](Config& c, Text v) { c.train.memory_limit = at_least<std::int64_t>(v, 0); },
+    {"memory_limit", "bytes", "what a run may take of its device's memory; 0: what is free",
+     [](Config& c, Text v) { c.train.memory_limit = bytes(v); },
      [](const Config& c) -> json { return c.train.memory_limit; }, false},
     {"milestones", "integers", "multi_step: epochs, comma between them",
      [](Config& c, Text v) { c.train.scheduler.milestones = integers(v); },
@@ -689,9 +710,9 @@ const ConfigKey kKeys[] = {
      "Chrome trace of what the host does and of the timed steps (20 unless set); empty: none",
      [](Config& c, Text v) { c.train.trace_file = v; },
      [](const Config& c) -> json { return c.train.trace_file; }, false},
-    {"train_resolution", "integer", "side of the images in training",
-     [](Config& c, Text v) { c.global.train_resolution(number<int>(v)); },
-     [](const Config& c) -> json { return c.global.values().train_resolution; }},
+    {"train_resolution", "SIDE|HEIGHT,WIDTH", "pixels of the images in training",
+     [](Config& c, Text v) { c.global.train_resolution(size_of(v)); },
+     [](const Config& c) { return json_of(c.global.values().train_resolution); }},
     {"trust_clip", "bool", "lars, lamb: no step larger than without the trust ratio",
      [](Config& c, Text v) { c.train.optimizer.trust_clip = boolean(v); },
      [](const Config& c) -> json { return c.train.optimizer.trust_clip; }},
@@ -707,9 +728,9 @@ const ConfigKey kKeys[] = {
     {"using_cpvs", "bool", "keep the processed validation set in memory",
      [](Config& c, Text v) { c.preprocessor.using_cpvs(boolean(v)); },
      [](const Config& c) -> json { return c.preprocessor.values().cpvs; }, false},
-    {"val_resolution", "integer", "side of the images in validation",
-     [](Config& c, Text v) { c.global.val_resolution(number<int>(v)); },
-     [](const Config& c) -> json { return c.global.values().val_resolution; }},
+    {"val_resolution", "SIDE|HEIGHT,WIDTH", "pixels of the images in validation",
+     [](Config& c, Text v) { c.global.val_resolution(size_of(v)); },
+     [](const Config& c) { return json_of(c.global.values().val_resolution); }},
     {"validate_every", "integer", "epochs between validations",
      [](Config& c, Text v) { c.train.validate_interval = at_least<int>(v, 1); },
      [](const Config& c) -> json { return c.train.validate_interval; }, false},

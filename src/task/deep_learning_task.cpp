@@ -53,211 +53,217 @@ DeepLearningTask::~DeepLearningTask() = default;
 DeepLearningTask::DeepLearningTask(DeepLearningTask&&) noexcept = default;
 DeepLearningTask& DeepLearningTask::operator=(DeepLearningTask&&) noexcept = default;
 
+DeepLearningTask::Impl& DeepLearningTask::impl() const {
+  TR_CHECK(impl_,
+           "a DeepLearningTask is used that was moved from, expected the one it was moved to");
+  return *impl_;
+}
+
 DeepLearningTask& DeepLearningTask::model(const BluePrint& model) {
-  impl_->planning("model");
-  impl_->model = model;
+  impl().planning("model");
+  impl().model = model;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::loss(const Loss& loss) {
-  impl_->planning("loss");
+  impl().planning("loss");
   loss.validate();
-  impl_->options.loss = loss;
+  impl().options.loss = loss;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::optimizer(const Optimizer& optimizer) {
-  impl_->planning("optimizer");
+  impl().planning("optimizer");
   optimizer.validate();
-  impl_->options.optimizer = optimizer;
+  impl().options.optimizer = optimizer;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::objectives(const std::vector<Objective>& objectives) {
-  impl_->planning("objectives");
+  impl().planning("objectives");
   for (const Objective& objective : objectives) validate(objective);
-  impl_->options.objectives = objectives;
+  impl().options.objectives = objectives;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::scheduler(const Scheduler& scheduler) {
-  impl_->planning("scheduler");
+  impl().planning("scheduler");
   scheduler.validate();
-  impl_->options.scheduler = scheduler;
+  impl().options.scheduler = scheduler;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::initializer(const Initializer& initializer) {
-  impl_->planning("initializer");
-  impl_->options.initializer = initializer;
+  impl().planning("initializer");
+  impl().options.initializer = initializer;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::total_epochs(int n) {
-  impl_->planning("total_epochs");
+  impl().planning("total_epochs");
   TR_CHECK(n >= 1, "total_epochs is {}, expected at least 1", n);
-  impl_->options.total_epochs = n;
+  impl().options.total_epochs = n;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::validate_every(int interval, int offset) {
-  impl_->planning("validate_every");
+  impl().planning("validate_every");
   TR_CHECK(interval >= 1, "validate_every: interval is {}, expected at least 1", interval);
   TR_CHECK(offset >= 0, "validate_every: offset is {}, expected at least 0", offset);
-  impl_->options.validate_interval = interval;
-  impl_->options.validate_offset = offset;
+  impl().options.validate_interval = interval;
+  impl().options.validate_offset = offset;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::early_stop_by_top1(double threshold) {
-  impl_->planning("early_stop_by_top1");
+  impl().planning("early_stop_by_top1");
   TR_CHECK(threshold > 0 && threshold <= 1,
            "early_stop_by_top1 is {}, expected a fraction above 0, up to 1", threshold);
-  impl_->options.early_stop_top1 = threshold;
+  impl().options.early_stop_top1 = threshold;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::early_stop(const EarlyStop& stop) {
-  impl_->planning("early_stop");
+  impl().planning("early_stop");
   validate(stop);
-  impl_->options.early_stop = stop;
+  impl().options.early_stop = stop;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::metrics(Metric columns) {
-  impl_->planning("metrics");
-  impl_->options.metrics = columns;
+  impl().planning("metrics");
+  impl().options.metrics = columns;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::top_k(int k) {
-  impl_->planning("top_k");
+  impl().planning("top_k");
   TR_CHECK(k >= 1, "top_k is {}, expected at least 1", k);
-  impl_->options.top_k = k;
+  impl().options.top_k = k;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::confusion_matrix(bool on) {
-  impl_->planning("confusion_matrix");
-  impl_->options.confusion_matrix = on;
+  impl().planning("confusion_matrix");
+  impl().options.confusion_matrix = on;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::grad_clip(float limit, ClipKind kind) {
-  impl_->planning("grad_clip");
+  impl().planning("grad_clip");
   TR_CHECK(limit > 0, "grad_clip is {}, expected more than 0", limit);
-  impl_->options.grad_clip_norm = kind == ClipKind::NORM ? limit : 0;
-  impl_->options.grad_clip_value = kind == ClipKind::VALUE ? limit : 0;
+  impl().options.grad_clip_norm = kind == ClipKind::NORM ? limit : 0;
+  impl().options.grad_clip_value = kind == ClipKind::VALUE ? limit : 0;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::use_ema(float decay) {
-  impl_->planning("use_ema");
+  impl().planning("use_ema");
   TR_CHECK(decay > 0 && decay < 1, "use_ema: decay is {}, expected between 0 and 1", decay);
-  impl_->options.ema_decay = decay;
+  impl().options.ema_decay = decay;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::save_best(const std::string& path) {
-  impl_->planning("save_best");
-  impl_->options.best_weights_path = path;
+  impl().planning("save_best");
+  impl().options.best_weights_path = path;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::save_every(const std::string& folder, int epochs,
                                                int keep_last) {
-  impl_->planning("save_every");
+  impl().planning("save_every");
   TR_CHECK(epochs >= 1, "save_every: epochs is {}, expected at least 1", epochs);
   TR_CHECK(keep_last >= 1, "save_every: keep_last is {}, expected at least 1", keep_last);
-  impl_->options.checkpoint_dir = folder;
-  impl_->options.checkpoint_every = epochs;
-  impl_->options.checkpoint_keep = keep_last;
+  impl().options.checkpoint_dir = folder;
+  impl().options.checkpoint_every = epochs;
+  impl().options.checkpoint_keep = keep_last;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::resume(const std::string& folder) {
-  impl_->planning("resume");
-  if (!folder.empty()) impl_->options.checkpoint_dir = folder;
-  impl_->options.resume = true;
+  impl().planning("resume");
+  if (!folder.empty()) impl().options.checkpoint_dir = folder;
+  impl().options.resume = true;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::load_weights(const std::string& path, bool strict) {
-  impl_->planning("load_weights");
-  impl_->options.load_weights = path;
-  impl_->options.load_strict = strict;
+  impl().planning("load_weights");
+  impl().options.load_weights = path;
+  impl().options.load_strict = strict;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::freeze(const std::string& prefix, int first_epoch,
                                            int last_epoch) {
-  impl_->planning("freeze");
+  impl().planning("freeze");
   const Freeze rule{prefix, first_epoch, last_epoch};
   validate(rule);
-  impl_->options.freeze.push_back(rule);
+  impl().options.freeze.push_back(rule);
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::param_groups(const std::vector<ParamGroup>& groups) {
-  impl_->planning("param_groups");
+  impl().planning("param_groups");
   for (const ParamGroup& group : groups) group.validate();
-  impl_->options.groups = groups;
+  impl().options.groups = groups;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::memory_budget(std::int64_t bytes) {
-  impl_->planning("memory_budget");
+  impl().planning("memory_budget");
   TR_CHECK(bytes >= 1, "memory_budget is {}, expected at least 1 byte", bytes);
-  impl_->options.memory_budget = bytes;
+  impl().options.memory_budget = bytes;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::precision(const std::string& layer, LayerDType dtype) {
-  impl_->planning("precision");
-  impl_->options.precision.push_back({layer, dtype});
+  impl().planning("precision");
+  impl().options.precision.push_back({layer, dtype});
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::log_file(const std::string& path, int every_steps) {
-  impl_->planning("log_file");
+  impl().planning("log_file");
   TR_CHECK(every_steps >= 0, "log_file: every_steps is {}, expected at least 0", every_steps);
-  impl_->options.log_file = path;
-  impl_->options.log_every = every_steps;
+  impl().options.log_file = path;
+  impl().options.log_every = every_steps;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::callbacks(Callbacks callbacks) {
-  TR_CHECK(!impl_->trainer || !impl_->trainer->is_running(),
+  TR_CHECK(!impl().trainer || !impl().trainer->is_running(),
            "callbacks is called while run() calls them, expected before or after it");
-  impl_->callbacks = std::move(callbacks);
+  impl().callbacks = std::move(callbacks);
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::session(const Session& session) {
-  impl_->planning("session");
-  impl_->session = session;
+  impl().planning("session");
+  impl().session = session;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::dataset(const DatasetPair& data) {
-  impl_->planning("dataset");
-  impl_->data = data;
+  impl().planning("dataset");
+  impl().data = data;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::image_shape(const Shape& shape) {
-  impl_->planning("image_shape");
+  impl().planning("image_shape");
   TR_CHECK(shape.rank() == 3 && shape.num_elements() > 0, "image_shape is {}, expected [H, W, C]",
            shape);
-  impl_->image = shape;
+  impl().image = shape;
   return *this;
 }
 
 DeepLearningTask& DeepLearningTask::set(const std::string& key, const std::string& value) {
-  impl_->planning("set");
-  Config probe{GlobalSetting{}, PreprocessorSetting{}, impl_->options};
+  impl().planning("set");
+  Config probe{GlobalSetting{}, PreprocessorSetting{}, impl().options};
   set_config(probe, key, value);  // a fault is told where it was made
-  impl_->assignments.push_back({key, value});
+  impl().assignments.push_back({key, value});
   return *this;
 }
 
@@ -280,14 +286,14 @@ void log_plans(const CompiledRun& run, CompileInfo info) {
 }  // namespace
 
 DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
-  impl_->planning("compile");
-  TR_CHECK(impl_->model, "compile: the task has no model; call model(...) first");
+  impl().planning("compile");
+  TR_CHECK(impl().model, "compile: the task has no model; call model(...) first");
   const Stopwatch watch;
   for (const std::string& message : unknown_env_messages()) log_warning("{}", message);
-  RunRequest request{.config = impl_->snapshot(), .model = *impl_->model};
-  if (impl_->data) request.data = *impl_->data, request.has_data = true;
-  request.train = !impl_->data || impl_->data->train;
-  request.image = impl_->image;
+  RunRequest request{.config = impl().snapshot(), .model = *impl().model};
+  if (impl().data) request.data = *impl().data, request.has_data = true;
+  request.train = !impl().data || impl().data->train;
+  request.image = impl().image;
   const TrainOptions& train = request.config.train;
   std::optional<CheckpointFolder::Found> found;
   if (train.resume) {
@@ -297,35 +303,35 @@ DeepLearningTask& DeepLearningTask::compile(CompileInfo info) {
       log_info("resume: {} has no checkpoint, the run starts afresh", train.checkpoint_dir);
     if (found) request.tuning = state_from_json(found->checkpoint.state, found->path).tuning;
   }
-  impl_->trainer = std::make_unique<Trainer>(compile_run(request), std::move(found));
-  impl_->compile_ms = watch.ms() - impl_->trainer->compiled().open_ms;
-  log_plans(impl_->trainer->compiled(), info);
+  impl().trainer = std::make_unique<Trainer>(compile_run(request), std::move(found));
+  impl().compile_ms = watch.ms() - impl().trainer->compiled().open_ms;
+  log_plans(impl().trainer->compiled(), info);
   log_info("configuration {}", config_json());
   return *this;
 }
 
 TrainingResult DeepLearningTask::run() {
-  return impl_->compiled("run").run(*this, impl_->callbacks, impl_->cancel);
+  return impl().compiled("run").run(*this, impl().callbacks, impl().cancel);
 }
-EvalResult DeepLearningTask::evaluate() { return impl_->compiled("evaluate").evaluate(); }
+EvalResult DeepLearningTask::evaluate() { return impl().compiled("evaluate").evaluate(); }
 Tensor DeepLearningTask::predict(const Tensor& batch) {
-  return impl_->compiled("predict").predict(batch);
+  return impl().compiled("predict").predict(batch);
 }
 Tensor DeepLearningTask::predict_images(const Tensor& images) {
-  return impl_->compiled("predict_images").predict_images(images);
+  return impl().compiled("predict_images").predict_images(images);
 }
 Tensor DeepLearningTask::predict_pictures(const std::vector<std::string>& paths) {
-  return impl_->compiled("predict_pictures").predict_pictures(paths);
+  return impl().compiled("predict_pictures").predict_pictures(paths);
 }
 Tensor DeepLearningTask::fetch(const std::string& name) {
-  return impl_->compiled("fetch").fetch(name);
+  return impl().compiled("fetch").fetch(name);
 }
 
 std::vector<double> DeepLearningTask::learning_rates(std::int64_t steps_per_epoch) const {
   TR_CHECK(steps_per_epoch >= 1, "learning_rates: steps_per_epoch is {}, expected at least 1",
            steps_per_epoch);
   const TrainOptions train =
-      impl_->trainer ? impl_->trainer->compiled().config.train : impl_->snapshot().train;
+      impl().trainer ? impl().trainer->compiled().config.train : impl().snapshot().train;
   train.scheduler.validate();
   constexpr std::int64_t kMostRates = std::int64_t{1} << 26;
   TR_CHECK(steps_per_epoch <= kMostRates / train.total_epochs,
@@ -338,20 +344,20 @@ std::vector<double> DeepLearningTask::learning_rates(std::int64_t steps_per_epoc
   return rates;
 }
 
-void DeepLearningTask::scale_lr(double factor) { impl_->compiled("scale_lr").scale_lr(factor); }
+void DeepLearningTask::scale_lr(double factor) { impl().compiled("scale_lr").scale_lr(factor); }
 
 void DeepLearningTask::save_weights(const std::string& path, WeightKind kind) const {
-  ModelState& state = impl_->compiled("save_weights").state();
+  ModelState& state = impl().compiled("save_weights").state();
   TR_CHECK(kind == WeightKind::CURRENT || state.has_ema(),
            "save_weights: the task has no averaged weights");
   save_safetensors(path, {state.weights(kind), {}});
 }
 
-void DeepLearningTask::cancel() { impl_->cancel = true; }
-Phase DeepLearningTask::phase() const { return impl_->trainer ? Phase::COMPILED : Phase::PLANNING; }
+void DeepLearningTask::cancel() { impl().cancel = true; }
+Phase DeepLearningTask::phase() const { return impl().trainer ? Phase::COMPILED : Phase::PLANNING; }
 
 std::string DeepLearningTask::config_json() const {
-  const CompiledRun& run = impl_->compiled("config_json").compiled();
+  const CompiledRun& run = impl().compiled("config_json").compiled();
   nlohmann::json config = to_json(run.config);
   config["device"] = std::string(name_of(run.device.kind));
   config["dataset.name"] = printable(run.data_name);
@@ -360,20 +366,20 @@ std::string DeepLearningTask::config_json() const {
   return config.dump();
 }
 
-double DeepLearningTask::compile_ms() const { return impl_->compile_ms; }
+double DeepLearningTask::compile_ms() const { return impl().compile_ms; }
 std::string DeepLearningTask::data_name() const {
-  return impl_->compiled("data_name").compiled().data_name;
+  return impl().compiled("data_name").compiled().data_name;
 }
-std::string DeepLearningTask::find_nan() { return impl_->compiled("find_nan").find_nan(); }
+std::string DeepLearningTask::find_nan() { return impl().compiled("find_nan").find_nan(); }
 
-std::vector<OpTime> DeepLearningTask::profile() { return impl_->compiled("profile").profile(); }
+std::vector<OpTime> DeepLearningTask::profile() { return impl().compiled("profile").profile(); }
 
 std::vector<VariantTimes> DeepLearningTask::step_times() const {
-  return impl_->compiled("step_times").step_times();
+  return impl().compiled("step_times").step_times();
 }
 std::string DeepLearningTask::graph(GraphFormat format) const {
-  return impl_->compiled("graph").graph(format);
+  return impl().compiled("graph").graph(format);
 }
-DeviceMemory DeepLearningTask::memory() const { return impl_->compiled("memory").memory(); }
+DeviceMemory DeepLearningTask::memory() const { return impl().compiled("memory").memory(); }
 
 }  // namespace tr

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -22,6 +23,23 @@ std::optional<T> parse_number(std::string_view text) {
     if (!std::isfinite(value)) return std::nullopt;
   }
   return value;
+}
+
+/// "17179869184", "16GiB", "1.5 KiB": a number of bytes below 2^63, which may have a binary unit.
+inline std::optional<std::int64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  double unit = 1;
+  for (const std::string_view name : kUnits) {
+    unit *= 1024;
+    if (!text.ends_with(name)) continue;
+    text.remove_suffix(name.size());
+    if (text.ends_with(' ')) text.remove_suffix(1);
+    const auto count = parse_number<double>(text);
+    if (!count || *count < 0 || *count * unit >= 0x1p63) return std::nullopt;
+    return std::int64_t(*count * unit);
+  }
+  const auto bytes = parse_number<std::int64_t>(text);
+  return bytes && *bytes >= 0 ? bytes : std::nullopt;
 }
 
 /// "true", "on", "1" and "false", "off", "0".

@@ -60,6 +60,7 @@ Rank::Rank(const CompiledRun& run, int rank, std::unique_ptr<Communicator> commu
     const TensorType& type = state_->persistent_tensors().at("step_floats")->type;
     capacity_ = type.shape[0];
     columns_ = std::size_t(type.shape[1]);
+    group_values_ = all_group_values();
     step_floats_ = executor_->place("step_floats");
     if (find("step_ints")) step_ints_ = executor_->place("step_ints");
     results_ = executor_->place("results");
@@ -129,10 +130,14 @@ const Optimizer& Rank::optimizer_of(std::size_t group) const {
   return group < train.objectives.size() ? train.objectives[group].optimizer : train.optimizer;
 }
 
-GroupValues Rank::values_of(std::size_t group) const {
+std::vector<GroupValues> Rank::all_group_values() const {
   const std::vector<GroupValues>& own = run_.groups.columns;
   const std::size_t others = (columns_ - kFloatHeader) / kGroupColumns - own.size();
-  return group < others ? tr::values_of(optimizer_of(group)) : own[group - others];
+  std::vector<GroupValues> all;
+  for (std::size_t group = 0; group < others; ++group)
+    all.push_back(values_of(optimizer_of(group)));
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
 }
 
 const Scheduler& Rank::scheduler_of(std::size_t group) const {
@@ -171,7 +176,7 @@ void Rank::fill_rows(std::int64_t epoch) {
     floats[kFloatInvWeight] = batch.share.size > 0 ? float(1.0 / double(batch.global_size)) : 0.0f;
     for (std::size_t c = kFloatHeader, group = 0; c < columns_; c += kGroupColumns, ++group) {
       floats[c + kGroupLr] = float(lr_of(epoch, batch.step, group));
-      const GroupValues values = values_of(group);
+      const GroupValues& values = group_values_[group];
       floats[c + kGroupDecay] = float(values.decay);
       floats[c + kGroupMomentum] =
           float(cycled_momentum(epoch, batch.step, group).value_or(values.momentum));

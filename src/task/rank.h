@@ -119,7 +119,7 @@ class Rank {
   /// Of a column of the step tables: an objective, or all there is.
   const Optimizer& optimizer_of(std::size_t group) const;
   const Scheduler& scheduler_of(std::size_t group) const;
-  GroupValues values_of(std::size_t group) const;
+  std::vector<GroupValues> all_group_values() const;
   double lr_of(std::int64_t epoch, std::int64_t step, std::size_t group = 0) const;
   /// What the schedule makes of the momentum, if it moves it.
   std::optional<double> cycled_momentum(std::int64_t epoch, std::int64_t step,
@@ -169,7 +169,8 @@ class Rank {
   std::int64_t step_floats_ = -1, step_ints_ = -1, results_ = -1, eval_results_ = -1;
   std::int64_t counters_ = -1, eval_counters_ = -1;
   std::int64_t confusion_ = -1, confusion_elements_ = 0;
-  std::size_t columns_ = 0;  // of step_floats
+  std::size_t columns_ = 0;                // of step_floats
+  std::vector<GroupValues> group_values_;  // of its groups
   std::optional<data::Sampler> train_sampler_, val_sampler_;
   std::unique_ptr<HeldData> held_;  // null: the loader feeds
   struct BoundBatch {

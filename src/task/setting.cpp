@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "data/transforms/words.h"
 #include "task/parse.h"
 
 namespace tr {
@@ -132,19 +133,27 @@ GlobalSetting& GlobalSetting::accumulate_auto() {
   return *this;
 }
 
-GlobalSetting& GlobalSetting::input_resolution(int n) {
-  return train_resolution(n).val_resolution(n);
+GlobalSetting& GlobalSetting::input_resolution(ImageSize size) {
+  return train_resolution(size).val_resolution(size);
 }
 
-GlobalSetting& GlobalSetting::train_resolution(int n) {
-  TR_CHECK(n >= 1, "train_resolution is {}, expected at least 1", n);
-  values_.train_resolution = n;
+namespace {
+
+ImageSize checked_resolution(const char* name, ImageSize size) {
+  TR_CHECK(size.height >= 1 && size.width >= 1, "{} is {}, expected sides of at least 1 pixel",
+           name, data::text_of(size));
+  return size;
+}
+
+}  // namespace
+
+GlobalSetting& GlobalSetting::train_resolution(ImageSize size) {
+  values_.train_resolution = checked_resolution("train_resolution", size);
   return *this;
 }
 
-GlobalSetting& GlobalSetting::val_resolution(int n) {
-  TR_CHECK(n >= 1, "val_resolution is {}, expected at least 1", n);
-  values_.val_resolution = n;
+GlobalSetting& GlobalSetting::val_resolution(ImageSize size) {
+  values_.val_resolution = checked_resolution("val_resolution", size);
   return *this;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "core/check.h"
 #include "core/format.h"
@@ -50,6 +51,14 @@ Tensor copy_of(const Shape& shape, DType dtype, std::span<const T> values) {
 }  // namespace
 
 Tensor::Tensor() : type_{Shape{0}, DType::FP32} {}
+
+Tensor::Tensor(Tensor&& other) noexcept : Tensor() { *this = std::move(other); }
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  const TensorType type = std::exchange(other.type_, Tensor().type_);  // other may be *this
+  data_ = std::move(other.data_);
+  type_ = type;
+  return *this;
+}
 
 Tensor::Tensor(const Shape& shape, DType dtype) : type_{shape, dtype}, data_(allocate(type_)) {}
 

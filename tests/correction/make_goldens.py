@@ -7,7 +7,8 @@ They hold what PyTorch computes, in float64, stored as float32, and what torchvi
     python3 tests/correction/make_goldens.py [--out DIR] [--seed N] [--only PART]
 
 Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch and torchvision; the metadata
-of a file names the version that made it.
+of a file names the version that made it. Another processor makes the same bytes but of what is computed in fp32 or
+less: autocast_*, the losses of free_*, and moments of biases ahead of a batch norm, whose gradients are rounding alone.
 """
 
 import argparse

@@ -93,26 +93,13 @@ const KernelRegistration kCarelessKernel{"test_careless", DeviceKind::CPU, launc
 const KernelRegistration kGradientKernel{"test_wrong_gradient", DeviceKind::CPU, launch_sound};
 const KernelRegistration kLostKernel{"test_lost_gradient", DeviceKind::CPU, launch_sound};
 
-OpCase case_of(const std::string& op) {
-  OpCase c{.name = op, .op = op};
-  c.inputs = {Tensor::uniform({5, 9}, -1, 1, 1)};
-  c.forward = [](const std::vector<Array>& in) {
-    Array y = in[0];
-    for (double& value : y.values) value *= 2;
-    return y;
-  };
-  c.differentiable = {0};
-  c.refusals = {{"integers", {Tensor::zeros({3}, DType::INT32)}, {}, {"int32"}}};
-  return c;
-}
-
 struct Verdicts {
   bool forward, gradient, threads, parts, refuses;
   friend bool operator==(const Verdicts&, const Verdicts&) = default;
 };
 
 Verdicts verdicts(const std::string& op) {
-  const OpCase c = case_of(op);
+  const OpCase c = doubling_case(op);
   const DType dtype = DType::FP32;
   return {bool(forward_matches_reference(c, dtype)),
           bool(gradient_matches_finite_differences(c, dtype)),
@@ -150,15 +137,15 @@ TEST(NegativeControl, ALastBitThatDependsOnTheLaunchIsSeen) {
 }
 
 TEST(NegativeControl, AnEagerLaunchThatDiffersFromTheCapturedOneIsSeen) {
-  EXPECT_TRUE(captured_equals_eager(case_of("test_sound"), DType::FP32, {}));
-  EXPECT_FALSE(captured_equals_eager(case_of("test_with_memory"), DType::FP32, {}));
+  EXPECT_TRUE(captured_equals_eager(doubling_case("test_sound"), DType::FP32, {}));
+  EXPECT_FALSE(captured_equals_eager(doubling_case("test_with_memory"), DType::FP32, {}));
 }
 
 TEST(NegativeControl, ADeviceWhoseBytesOrValuesDifferIsSeen) {
   const TaskDevice other{DeviceKind::CPU, default_num_threads() + 1};
-  EXPECT_TRUE(equals_cpu(case_of("test_sound"), DType::FP32, other, true));
-  EXPECT_FALSE(equals_cpu(case_of("test_by_threads"), DType::FP32, other, true));
-  EXPECT_FALSE(equals_cpu(case_of("test_far_by_threads"), DType::FP32, other, false));
+  EXPECT_TRUE(equals_cpu(doubling_case("test_sound"), DType::FP32, other, true));
+  EXPECT_FALSE(equals_cpu(doubling_case("test_by_threads"), DType::FP32, other, true));
+  EXPECT_FALSE(equals_cpu(doubling_case("test_far_by_threads"), DType::FP32, other, false));
 }
 
 TEST(NegativeControl, AMissingCheckIsSeen) {

@@ -57,6 +57,19 @@ std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
   return douts;
 }
 
+OpCase doubling_case(const std::string& op) {
+  OpCase c{.name = op, .op = op};
+  c.inputs = {Tensor::uniform({5, 9}, -1, 1, 1)};
+  c.forward = [](const std::vector<Array>& in) {
+    Array y = in[0];
+    for (double& value : y.values) value *= 2;
+    return y;
+  };
+  c.differentiable = {0};
+  c.refusals = {{"integers", {Tensor::zeros({3}, DType::INT32)}, {}, {"int32"}}};
+  return c;
+}
+
 std::vector<Tensor> inputs_for(const OpCase& c, DType dtype) {
   std::vector<Tensor> inputs = c.inputs;
   for (int i : c.low) {

@@ -63,6 +63,9 @@ testing::AssertionResult equals_cpu(const OpCase& c, DType dtype, TaskDevice dev
 /// node; every byte of the results is written.
 testing::AssertionResult captured_equals_eager(const OpCase& c, DType dtype, TaskDevice device);
 
+/// Of an op with one input that doubles it: the ops of negative_control_test.cpp.
+OpCase doubling_case(const std::string& op);
+
 /// The case's inputs as they are tested for `dtype`.
 std::vector<Tensor> inputs_for(const OpCase& c, DType dtype);
 /// A gradient of the first output, of its type; none for the others.

@@ -398,15 +398,7 @@ TEST(RandomOpTest, ThreadsAndSharedMemoryChangeNoByte) {
 // Ops of negative_control_test.cpp: twice x, the second with dx = dy.
 TEST(RandomOpTest, AWrongGradientAnywhereInAProgramIsSeen) {
   for (const std::string op : {"test_sound", "test_wrong_gradient", "test_lost_gradient"}) {
-    OpCase c{.name = op, .op = op};
-    c.inputs = {Tensor::uniform({5, 9}, -1, 1, 1)};
-    c.forward = [](const std::vector<Array>& in) {
-      Array y = in[0];
-      for (double& value : y.values) value *= 2;
-      return y;
-    };
-    c.differentiable = {0};
-    Deck deck({c, view_case("flatten", {}, {2, 3, 4}, {2, 12})}, 3);
+    Deck deck({doubling_case(op), view_case("flatten", {}, {2, 3, 4}, {2, 12})}, 3);
     const Program program(deck, 4);
     const double off = worst_of(program, gradients_of(program), chained_gradients(program));
     EXPECT_EQ(off <= 1, op == "test_sound") << op << ": " << off;

@@ -222,7 +222,7 @@ Scores predict_next(const std::vector<std::string>& files, std::size_t& at,
 
 /// A recipe need not tell the size of its images: then it is that of the first ones.
 void set_image_shape(const ApplyArgs& args, const Session& session, DeepLearningTask& task) {
-  if (session.global.values().val_resolution > 0 || is_picture(args.files.front())) return;
+  if (session.global.values().val_resolution.height > 0 || is_picture(args.files.front())) return;
   const Shape images = read_images(args.files.front()).shape();
   TR_CHECK(images.rank() == 4, "{}: the images are {}, expected [n, H, W, C]", args.files.front(),
            images);

@@ -50,8 +50,12 @@ void add_info(CLI::App& app, int& exit_code);
 /// Refuses an empty text (an unset shell variable) where a file or folder is to be named.
 CLI::Validator not_empty();
 
-/// Refuses what is no whole number from 0 to 2^64 - 1.
+/// For transform(): refuses what is no whole number from 0 to 2^64 - 1, in decimal; CLI11 itself
+/// takes "010" for eight.
 CLI::Validator whole_number();
+
+/// For transform(): refuses what is no number in decimal notation; CLI11 takes "0x1p-1" and "nan".
+CLI::Validator decimal_number();
 
 /// Standard output, unless the JSON goes there.
 void print(const JsonOutput& json, const std::string& text);

@@ -192,8 +192,9 @@ CLI::App* add_one(CLI::App& command, const char* name, const char* what,
 
 void add_split_options(CLI::App& sub, const std::shared_ptr<DataArgs>& args) {
   sub.add_option("--val-fraction", args->val_fraction,
-                 "part of each class that validation takes; sets of pictures without a split");
-  sub.add_option("--seed", args->seed, "of that choice")->check(whole_number());
+                 "part of each class that validation takes; sets of pictures without a split")
+      ->transform(decimal_number());
+  sub.add_option("--seed", args->seed, "of that choice")->transform(whole_number());
 }
 
 }  // namespace
@@ -210,7 +211,8 @@ void add_data(CLI::App& app, int& exit_code) {
       *command, "stats",
       "Classes, sizes, mean and deviation, duplicates, faults; exit 0 only if sound.", stats);
   add_split_options(*sub, stats);
-  sub->add_option("--color-channels", stats->color_channels, "1 or 3, of picture files");
+  sub->add_option("--color-channels", stats->color_channels, "1 or 3, of picture files")
+      ->transform(whole_number());
   sub->callback([stats, &exit_code] { exit_code = run_stats(*stats); });
 
   const auto split = std::make_shared<DataArgs>();

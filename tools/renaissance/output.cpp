@@ -40,12 +40,20 @@ CLI::Validator not_empty() {
 }
 
 CLI::Validator whole_number() {
-  return {[](const std::string& text) {
-            return parse_number<std::uint64_t>(text)
-                       ? std::string()
-                       : "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
-          },
-          "UINT"};
+  const auto read = [](std::string& text) -> std::string {
+    const auto number = parse_number<std::uint64_t>(text);
+    if (!number) return "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
+    text = std::to_string(*number);
+    return {};
+  };
+  return {read, "UINT"};
+}
+
+CLI::Validator decimal_number() {
+  const auto read = [](std::string& text) -> std::string {
+    return parse_number<double>(text) ? "" : "\"" + text + "\" is no number";
+  };
+  return {read, "FLOAT"};
 }
 
 void print(const JsonOutput& json, const std::string& text) {

@@ -209,6 +209,12 @@ CompileResult compile_for(const PlanArgs& args, const Planned& what, std::int64_
   return compile(request, *kernels);
 }
 
+std::int64_t bytes(const char* option, const std::string& text) {
+  const auto parsed = parse_bytes(text);
+  TR_CHECK(parsed, "{} is \"{}\", expected bytes such as 17179869184 or 16GiB", option, text);
+  return *parsed;
+}
+
 std::int64_t integer(const char* option, const std::string& text) {
   const auto value = parse_number<std::int64_t>(text);
   TR_CHECK(value, "{} is \"{}\", expected an integer below 2^63", option, text);
@@ -287,17 +293,16 @@ int run_plan(PlanArgs args) {
   }
   TR_CHECK(!args.batch_text.empty(), "--batch is missing, expected the samples of a step");
   args.batch = integer("--batch", args.batch_text);
-  args.budget = integer("--budget", args.budget_text);
+  args.budget = bytes("--budget", args.budget_text);
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
   constexpr std::int64_t kLargestBudget = std::int64_t{1} << 46;  // half of what can be addressed
-  TR_CHECK(args.budget >= 0 && args.budget <= kLargestBudget,
-           "--budget is {}, expected bytes, at most 2^46", args.budget);
-  args.recompute = integer("--recompute", args.recompute_text);
+  TR_CHECK(args.budget <= kLargestBudget, "--budget is {}, expected bytes, at most 2^46",
+           args.budget);
+  args.recompute = bytes("--recompute", args.recompute_text);
   const auto seconds = parse_number<double>(args.search_text);
   TR_CHECK(seconds && *seconds >= 0, "--search-seconds is \"{}\", expected 0 or more",
            args.search_text);
   args.search_seconds = *seconds;
-  TR_CHECK(args.recompute >= 0, "--recompute is {}, expected bytes", args.recompute);
   TR_CHECK(args.budget == 0 || args.recompute == 0,
            "--budget and --recompute are given, expected one of them");
   tell_unplanned(model, args);

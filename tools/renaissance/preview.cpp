@@ -34,8 +34,9 @@ TransformChain take_recipe(PreviewArgs& args, DatasetOptions& data) {
   data.color_channels = own.color_channels;
   data.read_timeout_s = own.read_timeout_s;
   const bool val = args.options.validation;
-  const int side = val ? global.val_resolution : global.train_resolution;
-  return {val ? own.val_transforms : own.train_transforms, own.normalization, side, side};
+  const ImageSize size = val ? global.val_resolution : global.train_resolution;
+  return {val ? own.val_transforms : own.train_transforms, own.normalization, size.height,
+          size.width};
 }
 
 int run_preview(PreviewArgs args) {
@@ -54,10 +55,10 @@ int run_preview(PreviewArgs args) {
   const DatasetPair pair = open_dataset(dataset, args.data.value_or(""), data);
   const auto& set = args.options.validation ? pair.val : pair.train;
   TR_CHECK(set != nullptr, "preview: the set {} has no split {}", dataset, args.split);
-  const std::string text = write_preview(*set, chain, args.out, args.options);
+  const auto drawn = nlohmann::json::parse(write_preview(*set, chain, args.out, args.options));
   print(args.json, fmt::format("{}: {} samples, {} draws of each: {}", args.out,
-                               args.options.num_samples, args.options.num_draws, chain.str()));
-  args.json.write(nlohmann::json::parse(text));
+                               drawn.at("rows").size(), args.options.num_draws, chain.str()));
+  args.json.write(drawn);
   return kOk;
 }
 
@@ -83,11 +84,17 @@ void add_preview(CLI::App& app, int& exit_code) {
   command->add_option("--split", args->split, "train or val")
       ->check(CLI::IsMember({"train", "val"}))
       ->capture_default_str();
-  command->add_option("--first", args->options.first_sample, "first sample")->capture_default_str();
-  command->add_option("--samples", args->options.num_samples, "rows")->capture_default_str();
-  command->add_option("--draws", args->options.num_draws, "epochs of each")->capture_default_str();
+  command->add_option("--first", args->options.first_sample, "first sample")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->add_option("--samples", args->options.num_samples, "rows")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->add_option("--draws", args->options.num_draws, "epochs of each")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->add_option("--seed", args->seed, "of the run; 0, unless a recipe has one")
-      ->check(whole_number());
+      ->transform(whole_number());
   command
       ->add_option("--exif", args->exif,
                    "apply or ignore, as decode.exif of a run; apply, unless a recipe has it")

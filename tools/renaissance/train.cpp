@@ -78,11 +78,16 @@ bool names_data(const std::vector<KeyValue>& pairs) {
   return false;
 }
 
-/// A built-in recipe by its name, or one from a file. True if it says itself where its data are.
-bool apply_recipe(const std::string& recipe, Session& session, DeepLearningTask& task) {
+struct AppliedRecipe {
+  bool names_data = false;  // it says itself where its data are
+  TrainOptions train;       // what a file says; a built-in recipe names no places
+};
+
+/// A built-in recipe by its name, or one from a file.
+AppliedRecipe apply_recipe(const std::string& recipe, Session& session, DeepLearningTask& task) {
   if (!zoo::is_recipe_file(recipe)) {
     zoo::apply_recipe(recipe, session, task);
-    return false;
+    return {};
   }
   const zoo::RecipeFile file = zoo::read_recipe(recipe);
   TR_CHECK(file.model, "{}: the recipe has no table [model]", recipe);
@@ -90,7 +95,17 @@ bool apply_recipe(const std::string& recipe, Session& session, DeepLearningTask&
   const PreprocessorSetting::Values& data = session.preprocessor.values();
   TR_CHECK(!data.dataset_name.empty(), "{}: the recipe has no dataset.name", recipe);
   // MNIST may be found by the rules of --help; other sets are where their files are.
-  return !data.dataset_path.empty() || data.dataset_name != "mnist";
+  return {!data.dataset_path.empty() || data.dataset_name != "mnist", file.config.train};
+}
+
+/// What needs a place and has none is told before data are looked for, or fetched.
+void check_places_of(const AppliedRecipe& recipe, const Session& session,
+                     const std::vector<KeyValue>& pairs,
+                     const std::vector<KeyValue>& from_environment) {
+  Config config{session.global, session.preprocessor, recipe.train};
+  apply_assignments(config, pairs);
+  apply_assignments(config, from_environment);
+  check_places(config.train);
 }
 
 /// A download that --set or TR_OVERRIDE permits is permitted to choose_data() too.
@@ -165,7 +180,7 @@ int run_train(const TrainArgs& args) {
   Session session;
   DeepLearningTask task;
   const std::vector<KeyValue> pairs = assignments(args);
-  const bool file_names_data = apply_recipe(args.recipe, session, task);
+  const AppliedRecipe recipe = apply_recipe(args.recipe, session, task);
   TR_CHECK(!args.data || !names_data(pairs),
            "--data {} and --set dataset.name or dataset.path both say where the data are, expected "
            "one of them",
@@ -175,7 +190,8 @@ int run_train(const TrainArgs& args) {
       parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");
   permit_download(pairs, session);
   permit_download(from_environment, session);
-  const bool data_are_set = file_names_data || names_data(pairs) || names_data(from_environment);
+  check_places_of(recipe, session, pairs, from_environment);
+  const bool data_are_set = recipe.names_data || names_data(pairs) || names_data(from_environment);
   if (args.data || !data_are_set)
     choose_data(session, session.preprocessor.values().dataset_name, args.data);
   if (args.graph) probe_file(*args.graph);

@@ -80,6 +80,7 @@ class TR_API PreconditionedBuilder : public MatrixBuilder<Derived> {
 class TR_API Shampoo : public PreconditionedBuilder<Shampoo> {
  public:
   Shampoo() : PreconditionedBuilder(Optimizer::Kind::SHAMPOO) {}
+  /// At compile(): @throws InvalidArgument  the matrices have more than 65536 blocks of that size.
   Shampoo& block_size(int side) { return with(&Optimizer::block_size, side); }
   Shampoo& grafting(Optimizer::Grafting value) { return with(&Optimizer::grafting, value); }
 };

@@ -48,7 +48,8 @@ struct OpTime {
 
 /// Trains, evaluates and applies one model. Setters are legal before compile(), which snapshots the
 /// session, applies TR_OVERRIDE, checks everything and takes all memory; run() and the rest are
-/// legal after it. docs/configuration.md lists every option with its key.
+/// legal after it. docs/configuration.md lists every option with its key. Of a task that was moved
+/// from every call throws InvalidArgument; it may be destroyed, or be assigned another one.
 class TR_API DeepLearningTask {
  public:
   DeepLearningTask();
@@ -209,6 +210,7 @@ class TR_API DeepLearningTask {
   struct Impl;
 
  private:
+  Impl& impl() const;  // @throws InvalidArgument  the task was moved from
   std::unique_ptr<Impl> impl_;
 };
 

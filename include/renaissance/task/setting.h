@@ -72,11 +72,11 @@ class TR_API GlobalSetting {
   /// batch that one rank was to take at once is cut into equal parts. compile() decides and records
   /// the number, which a resumed run keeps.
   GlobalSetting& accumulate_auto();
-  /// Both resolutions at once: the side of the square that the network sees. @throws
-  /// InvalidArgument  n < 1.
-  GlobalSetting& input_resolution(int n);
-  GlobalSetting& train_resolution(int n);
-  GlobalSetting& val_resolution(int n);
+  /// Both resolutions at once: the square or rectangle of pixels that the network sees. @throws
+  /// InvalidArgument  a side < 1.
+  GlobalSetting& input_resolution(ImageSize size);
+  GlobalSetting& train_resolution(ImageSize size);
+  GlobalSetting& val_resolution(ImageSize size);
   /// Compute threads of each CPU rank; 0: shared out over the processor's cores. @throws
   /// InvalidArgument  n is not 0 to 1024.
   GlobalSetting& threads(int n);
@@ -95,9 +95,9 @@ class TR_API GlobalSetting {
     std::int64_t global_batch_size = 0;  // 0: unset
     std::int64_t local_batch_size = 0;   // 0: unset
     int accumulate_steps = 1;
-    bool accumulate_auto = false;  // compile() sets accumulate_steps
-    int train_resolution = 0;      // 0: what the transforms give
-    int val_resolution = 0;
+    bool accumulate_auto = false;    // compile() sets accumulate_steps
+    ImageSize train_resolution = 0;  // 0: what the transforms give
+    ImageSize val_resolution = 0;
     int threads = 0;
     int cpu_ranks = 1;
   };

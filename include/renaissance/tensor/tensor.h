@@ -15,10 +15,16 @@
 namespace tr {
 
 /// A dense, contiguous array in host memory, 64-byte aligned. Copies share the bytes, as in PyTorch;
-/// clone() copies them. A default-constructed Tensor is empty: no bytes, shape [0].
+/// clone() copies them. A default-constructed Tensor, and one that was moved from, is empty: no bytes,
+/// shape [0].
 class TR_API Tensor {
  public:
   Tensor();
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor() = default;
   /// Uninitialised bytes.
   Tensor(const Shape& shape, DType dtype);
 

@@ -142,7 +142,7 @@ def _by_name(params, decay, lr, momenta):
 ADAMW = dict(make=lambda groups, lr: torch.optim.AdamW(groups, lr=lr), lr=0.01, decay=0.05)
 SGD = dict(make=_sgd(momentum=0.9), lr=0.05, decay=0.0)
 
-# Defaults: 350 samples, batch 7, one epoch: 50 steps.
+# Defaults: 350 samples, batch 7, one epoch: 50 steps. They draw one after another: a new one goes to the end.
 RUNS = {
     "sgd": dict(make=_sgd(), lr=0.1, decay=0.01),
     "sgd_momentum": dict(make=_sgd(momentum=0.9), lr=0.05, decay=0.001),

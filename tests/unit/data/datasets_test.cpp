@@ -8,6 +8,7 @@
 #include "data/formats/idx.h"
 #include "data/memory_dataset.h"
 #include "renaissance/core/error.h"
+#include "support/log_capture.h"
 #include "support/temp_folder.h"
 #include "support/test_data.h"
 #include "support/throws.h"
@@ -41,6 +42,19 @@ TEST(DatasetsTest, ProceduralNeedsNoFolder) {
   EXPECT_EQ(pair.train->num_samples(), 30);
   EXPECT_EQ(pair.val->num_samples(), 20);
   EXPECT_EQ(pair.train->name(), "procedural");
+}
+
+TEST(DatasetsTest, APathThatIsMissingOrWithoutUseIsTold) {
+  for (const char* name : {"folder", "imagenet", "csv", "mnist", "cifar-10", "cifar100"}) {
+    EXPECT_TRUE(throws<InvalidArgument>([&] { open_dataset(name, ""); }, "the path is empty"));
+    EXPECT_TRUE(
+        throws<InvalidArgument>([&] { data::check_dataset(name, ""); }, "the path is empty"));
+  }
+  const test::LogCapture log;
+  open_dataset("procedural", "", {.num_train = 1, .num_val = 1});
+  EXPECT_EQ(log.text(), "");
+  open_dataset("procedural", "/some/folder", {.num_train = 1, .num_val = 1});
+  EXPECT_EQ(log.count("procedural has no files, so /some/folder is not looked at"), 1);
 }
 
 TEST(DatasetsTest, RealMnistIsSound) {

@@ -47,19 +47,26 @@ std::string notes_of(const PictureLists& lists) {
 
 struct Refused {
   Strings names;
-  const char* words;
+  const char* words;               // of list_folder()
+  const char* imagenet = nullptr;  // of list_imagenet(), where it refuses the tree too
 };
 
 const std::vector<Refused> kNoTrain{
-    {{"val/a/1.png", "val/b/2.png"}, ": val holds folders as a split does, but there is no train"},
+    {{"val/a/1.png", "val/b/2.png"},
+     ": val holds folders as a split does, but there is no train",
+     "there is no folder train in it"},
     {{"val/a/"}, "val holds folders as a split does"},
     {{"train/", "val/a/1.png"}, "val holds folders as a split does, but there is no folder in tra"},
     {{"train/1.png", "val/a/1.png"}, "but there is no folder in train"},
     {{"train/.DS_Store", "val/a/1.png"}, "but there is no folder in train"},
     {{"train/.hidden/1.png", "val/a/1.png"}, "but there is no folder in train"},
     {{".train/a/1.png", "val/a/1.png"}, "but there is no train beside it"},
-    {{"train", "val/a/1.png"}, "/train: it is no folder, expected a folder with the pictures of"},
-    {{"train -> gone", "val/a/1.png"}, "/train: the link leads nowhere, expected a folder"},
+    {{"train", "val/a/1.png"},
+     "/train: it is no folder, expected a folder with the pictures of",
+     "/train: it is no folder"},
+    {{"train -> gone", "val/a/1.png"},
+     "/train: the link leads nowhere, expected a folder",
+     "/train: the link leads nowhere"},
     {{"real/a/1.png", "val -> real"}, ": val holds folders as a split does"},
     {{"Train/a/1.png", "Val/a/1.png"}, ": Train holds folders as a split does, but there is no"},
     {{"training/a/1.png", "validation/a/1.png"}, ": training holds folders as a split does"},
@@ -79,12 +86,20 @@ TEST(SplitFoldersTest, ASplitWithoutTrainIsAnError) {
 }
 
 const std::vector<Refused> kBadVal{
-    {{"train/a/1.png", "val/"}, "/val: no class was found in that folder"},
+    {{"train/a/1.png", "val/"},
+     "/val: no class was found in that folder",
+     "/val: there are neither class folders nor pictures in it"},
     {{"train/a/1.png", "val/1.png"}, "/val: no class was found in that folder"},
-    {{"train/a/1.png", "val/.a/1.png"}, "/val: no class was found in that folder"},
+    {{"train/a/1.png", "val/.a/1.png"},
+     "/val: no class was found in that folder",
+     "/val: there are neither class folders nor pictures"},
     {{"train/a/1.png", "val/a/"}, "/val: none of the 1 class folders holds"},
-    {{"train/a/1.png", "val"}, "/val: it is no folder, expected a folder with the pictures of"},
-    {{"train/a/1.png", "val -> gone"}, "/val: the link leads nowhere"},
+    {{"train/a/1.png", "val"},
+     "/val: it is no folder, expected a folder with the pictures of",
+     "/val: it is no folder"},
+    {{"train/a/1.png", "val -> gone"},
+     "/val: the link leads nowhere",
+     "/val: the link leads nowhere"},
     {{"train/a/1.png", "val/a/1.png", "val/z/1.png"},
      "/val: the class \"z\" is none of the 1 classes"},
     {{"train/a/1.png", "val/a/1.png", "val/z/"}, "/val: the class \"z\" is none of the 1 classes"},
@@ -145,20 +160,18 @@ TEST(SplitFoldersTest, OneClassIsWarnedOfInTrainingAlone) {
 }
 
 TEST(SplitFoldersTest, ImageNetNamesWhatIsMissing) {
-  const std::vector<Refused> cases{
-      {{"val/a/1.png"}, "there is no folder train in it"},
-      {{"train", "val/a/1.png"}, "/train: it is no folder"},
-      {{"train -> gone", "val/a/1.png"}, "/train: the link leads nowhere"},
-      {{"train/a/1.png", "val"}, "/val: it is no folder"},
-      {{"train/a/1.png", "val -> gone"}, "/val: the link leads nowhere"},
-      {{"train/a/1.png", "val/"}, "/val: there are neither class folders nor pictures in it"},
-      {{"train/a/1.png", "val/.a/1.png"}, "/val: there are neither class folders nor pictures"},
-      {{"train/a/1.png", "synsets.txt -> gone"}, "synsets.txt: cannot be"}};
+  std::vector<Refused> cases = kNoTrain;
+  cases.insert(cases.end(), kBadVal.begin(), kBadVal.end());
+  cases.push_back({{"train/a/1.png", "synsets.txt -> gone"}, nullptr, "synsets.txt: cannot be"});
+  int refused_too = 0;
   for (const Refused& refused : cases) {
+    if (refused.imagenet == nullptr) continue;
+    ++refused_too;
     const Tree tree(refused.names);
     SCOPED_TRACE(testing::PrintToString(refused.names));
-    EXPECT_TRUE(throws<DataError>([&] { list_imagenet(tree.path(), {}); }, refused.words));
+    EXPECT_TRUE(throws<DataError>([&] { list_imagenet(tree.path(), {}); }, refused.imagenet));
   }
+  EXPECT_EQ(refused_too, 8);
   const Tree tree({"train/a/1.png", "train/b/1.png", "validation/a/1.png"});
   EXPECT_EQ(notes_of(list_imagenet(tree.path(), {})),
             tree.path() + ": of the folders in it only train and val are read, not validation\n");

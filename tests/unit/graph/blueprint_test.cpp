@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
 #include "graph/arch_plan.h"
 #include "graph_fixture.h"
 #include "renaissance/core/error.h"
@@ -120,6 +123,54 @@ TEST(BluePrintTest, WrongUseIsRefusedWithWords) {
               expand(twins, kVectorFields);
             }).find("two layers have the name 'x'"),
             std::string::npos);
+}
+
+TEST(BluePrintTest, ChainsOfValuesMayBeLongerThanAStackIsDeep) {
+  constexpr std::size_t kLength = 200'000;
+  const Value in = input();
+  std::vector<Value> ends{in, in};  // two values whose chains end in one
+  for (Value& end : ends) {
+    for (std::size_t i = 0; i < kLength / 2; ++i) end = relu()(end);
+  }
+  const BluePrint both = model({in}, {add(ends[0], ends[1])});
+  ends.clear();
+  EXPECT_EQ(expand(both, kVectorFields).layers.size(), kLength + 1);
+}
+
+TEST(BluePrintTest, BlueprintsInsideEachOtherHaveALimit) {
+  BluePrint nested = relu();
+  for (int i = 0; i < 999; ++i) nested = seq(nested, relu());
+  EXPECT_EQ(expand(nested, kVectorFields).layers.size(), 1000u);
+  const Value in = input();
+  const std::string words = "1001 blueprints lie inside each other, expected at most 1000";
+  EXPECT_NE(message_of<InvalidArgument>([&] { residual(nested); }).find(words), std::string::npos);
+  EXPECT_NE(message_of<InvalidArgument>([&] { model(in, relu()(nested(in))); }).find(words),
+            std::string::npos);
+}
+
+TEST(BluePrintTest, EmptyPartsAreRefused) {
+  BluePrint layer = relu(), taken = std::move(layer);
+  Value value = input(), kept = std::move(value);
+  const std::vector<std::function<void()>> uses{[&] { layer(kept); },
+                                                [&] { layer.apply({kept}); },
+                                                [&] { layer.num_inputs(); },
+                                                [&] { layer.num_outputs(); },
+                                                [&] { layer.named("a"); },
+                                                [&] { seq(layer, taken); },
+                                                [&] { residual(layer); },
+                                                [&] { repeat(layer, 2); },
+                                                [&] { shared(layer); },
+                                                [&] { taken(value); },
+                                                [&] { add(kept, value); },
+                                                [&] {
+                                                  concat({value, kept});
+                                                },
+                                                [&] { model(value, taken(kept)); },
+                                                [&] { model(kept, value); },
+                                                [&] { expand(layer, kVectorFields); }};
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    EXPECT_NE(message_of<InvalidArgument>(uses[i]).find("empty"), std::string::npos) << i;
+  }
 }
 
 TEST(BluePrintTest, ErrorsNameTheLayerAndTheUsersLine) {

@@ -181,7 +181,7 @@ TEST_F(Cli, NumbersOutOfAllBoundsAreRefused) {
     EXPECT_EQ(outcome.code, 2) << arguments << outcome.err;
     EXPECT_TRUE(contains(outcome.err, words)) << arguments << outcome.err;
   }
-  const Outcome budget = run("plan vgg11 --batch 8 --device cuda --budget 17179869184");
+  const Outcome budget = run("plan vgg11 --batch 8 --device cuda --budget 16GiB");
   const std::size_t first = budget.err.find("warning");
   EXPECT_EQ(budget.err.find("warning", first + 1), std::string::npos) << "one warning at most";
 }

@@ -158,6 +158,10 @@ TEST_F(Cli, WrongUseIsExitCode2) {
     EXPECT_FALSE(outcome.err.empty()) << wrong;
   }
   EXPECT_TRUE(contains(run("train mnist-mlp --set total_epoch=1").err, "\"total_epochs\""));
+  const Outcome resumed = run("train mnist-mlp --resume --set log_every=1 --data /no/such/folder");
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_TRUE(contains(resumed.err, "checkpoint.dir is not set")) << resumed.err;
+  EXPECT_FALSE(contains(resumed.err, "/no/such/folder")) << "data were looked for before";
   EXPECT_TRUE(contains(run("plan resnet51 --batch 1").err, "\"resnet50\""));
 }
 
@@ -167,13 +171,18 @@ TEST_F(Cli, NumbersAreReadStrictly) {
         "train mnist-mlp --epochs 0x10", "train mnist-mlp --workers 1e1",
         "plan mnist-mlp --batch 99999999999999999999", "plan mnist-mlp --batch 0x2",
         "plan mnist-mlp --batch 1 --budget 99999999999999999999",
-        "plan mnist-mlp --batch 1 --budget 1e9"}) {
+        "plan mnist-mlp --batch 1 --budget 1e9", "plan mnist-mlp --batch 1 --budget -1",
+        "plan mnist-mlp --batch 1 --budget GiB", "plan mnist-mlp --batch 1 --budget 1GB",
+        "plan mnist-mlp --batch 1 --recompute -1KiB", "preview 'Pad(1)' --out x.png --first 0x1",
+        "preview 'Pad(1)' --out x.png --samples -1", "data stats folder . --color-channels +1",
+        "data stats folder . --val-fraction 0x1p-1"}) {
     EXPECT_EQ(run(wrong).code, 2) << wrong;
   }
   // Decimal: not the octal 8.
-  const auto plan = run("plan mnist-mlp --batch 010 --budget 1099511627776 --json -");
+  const auto plan = run("plan mnist-mlp --batch 010 --budget 1TiB --json -");
   ASSERT_EQ(plan.code, 0) << plan.err;
   EXPECT_EQ(nlohmann::json::parse(plan.out).at("batch"), 10);
+  EXPECT_EQ(nlohmann::json::parse(plan.out).at("budget_bytes"), std::int64_t{1} << 40);
   EXPECT_GT(nlohmann::json::parse(plan.out).at("largest_batch"), 1 << 24) << "no silent limit";
 }
 
@@ -434,12 +443,12 @@ TEST_F(Cli, PreviewWritesASheetAndWhatWasDrawn) {
   const std::string sheet = folder_.path("sheet.png");
   const Outcome made =
       run("preview 'Pad(2), RandomCrop( 28 ),RandomRotation' --samples 2 --draws 3 "
-          "--seed 5 --json - --out " +
+          "--seed 010 --json - --out " +
           sheet);
   ASSERT_EQ(made.code, 0) << made.err;
   const auto json = nlohmann::json::parse(made.out);
   ASSERT_EQ(json["rows"].size(), 2u);
-  EXPECT_EQ(json["seed"], 5);
+  EXPECT_EQ(json["seed"], 10) << "decimal, not the octal 8";
   ASSERT_EQ(json["rows"][1]["draws"].size(), 3u);
   EXPECT_TRUE(contains(json["rows"][1]["draws"][2][1], "RandomCrop(28): top ")) << json;
   EXPECT_TRUE(contains(json["rows"][1]["draws"][2][2], "RandomRotation(30, fill=0): angle "));
@@ -528,6 +537,11 @@ TEST_F(Cli, PreviewShowsWhatARecipeSees) {
   EXPECT_EQ(val["seed"], 9);
   EXPECT_TRUE(
       contains(val["chain"], "Resize(14, SHORT_SIDE, BILINEAR, antialias=true), CenterCro"));
+  const Outcome all = run("preview " + folder_.path("net.toml") + " --json - --samples 99 --out " +
+                          folder_.path("sheet.png"));
+  const std::size_t rows = nlohmann::json::parse(all.out)["rows"].size();
+  EXPECT_LT(rows, 99u);
+  EXPECT_TRUE(contains(all.err, std::to_string(rows) + " samples, 7 draws")) << all.err;
   const Outcome none = run(with + " --dataset csv");
   EXPECT_EQ(none.code, 2);
   EXPECT_TRUE(contains(none.err, "dataset csv: the path is empty")) << none.err;

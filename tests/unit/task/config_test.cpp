@@ -46,6 +46,7 @@ TEST(ConfigKeys, EveryValueGoesOutAndInAgain) {
   config.global.use_cpu().global_batch_size(32).local_batch_size(32).input_resolution(28).amp(
       DType::BF16);
   config.preprocessor.dataset("mnist", "/some/where").color_channels(1);
+  config.global.val_resolution({60, 160});
   config.train.freeze = {{"0."}, {"2.", 2, 3}};
   config.train.scheduler.milestones = {3, 5};
   for (const ConfigKey& key : config_keys()) {
@@ -54,6 +55,30 @@ TEST(ConfigKeys, EveryValueGoesOutAndInAgain) {
     set_config(copy, key.name, as_text(value));
     EXPECT_EQ(key.get(copy), value) << key.name;
   }
+}
+
+TEST(ConfigKeys, BytesMayHaveAUnit) {
+  Config config;
+  set_config(config, "memory_limit", "2147483648");
+  EXPECT_EQ(config.train.memory_limit, std::int64_t{1} << 31);
+  set_config(config, "memory_limit", "1.5GiB");
+  EXPECT_EQ(config.train.memory_limit, std::int64_t{3} << 29);
+  set_config(config, "memory_budget", "8 TiB");
+  EXPECT_EQ(config.train.memory_budget, std::int64_t{1} << 43);
+}
+
+TEST(ConfigKeys, ResolutionsAreSquaresOrRectangles) {
+  Config config;
+  set_config(config, "train_resolution", "60, 160");
+  set_config(config, "val_resolution", "32,32");
+  EXPECT_EQ(config.global.values().train_resolution, ImageSize(60, 160));
+  EXPECT_EQ(config.global.values().val_resolution, ImageSize(32));
+  EXPECT_EQ(to_json(config)["train_resolution"], "60,160");
+  EXPECT_EQ(to_json(config)["val_resolution"], 32);
+  EXPECT_EQ(message_of([&] {
+              config.global.val_resolution({4, 0});
+            }),
+            "val_resolution is [4, 0], expected sides of at least 1 pixel");
 }
 
 TEST(ConfigKeys, UnknownOnesGetTheNearestName) {
@@ -89,6 +114,17 @@ TEST(ConfigKeys, ValuesAreReadStrictly) {
                                                        {"step_by", "second"},
                                                        {"milestones", "3,,5"},
                                                        {"threads", "-1"},
+                                                       {"memory_budget", "-1"},
+                                                       {"memory_budget", "-1KiB"},
+                                                       {"memory_limit", "2GB"},
+                                                       {"memory_limit", "99999999TiB"},
+                                                       {"train_resolution", ""},
+                                                       {"train_resolution", "0"},
+                                                       {"train_resolution", "28,"},
+                                                       {"train_resolution", "28,0"},
+                                                       {"train_resolution", "28,28,3"},
+                                                       {"val_resolution", "-1,28"},
+                                                       {"val_resolution", "28x28"},
                                                        {"scheduler", "cosin"}};
   for (const auto& [key, value] : wrong) {
     Config config;

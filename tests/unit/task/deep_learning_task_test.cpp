@@ -519,6 +519,29 @@ TEST(Amp, SkipsOverflowsAndHalvesTheScale) {
   EXPECT_TRUE(std::isfinite(result.history[0].train_loss));
 }
 
+TEST(Tasks, OnesThatWereMovedFromSayIt) {
+  const toy::Quiet quiet;
+  DeepLearningTask from = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  DeepLearningTask task = std::move(from);
+  const std::vector<std::function<void()>> calls{[&] { from.model(toy::make_model()); },
+                                                 [&] { from.total_epochs(1); },
+                                                 [&] { from.set("seed", "1"); },
+                                                 [&] { from.callbacks({}); },
+                                                 [&] { from.compile(); },
+                                                 [&] { from.run(); },
+                                                 [&] { from.cancel(); },
+                                                 [&] { (void)from.phase(); },
+                                                 [&] { (void)from.compile_ms(); },
+                                                 [&] { (void)from.learning_rates(1); },
+                                                 [&] { (void)from.config_json(); },
+                                                 [&] { from.save_weights("weights"); }};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_TRUE(contains(message_of<InvalidArgument>(calls[i]), "that was moved from")) << i;
+  }
+  from = std::move(task);
+  EXPECT_EQ(from.compile(CompileInfo::NONE).run().history.size(), 1u);
+}
+
 TEST(Tasks, SeveralLiveInOneProcess) {
   const toy::Quiet quiet;
   const std::string alone = run_with({}).weights_sha256;

@@ -36,6 +36,14 @@ TEST(ParamGroups, NamesMatchByBeginningAndStars) {
   EXPECT_FALSE(matches("blocks.*.attn.*bias", "blocks.12.mlp.bias"));
   EXPECT_TRUE(matches("*a*a", "bab.a"));
   EXPECT_FALSE(matches("*a*a", "bab"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("0*", "0"));
+  EXPECT_TRUE(matches("a*a*", "aab"));
+  EXPECT_FALSE(matches("a*a", "a"));
+  std::string stars;  // no way of sharing the name out is tried twice
+  for (int i = 0; i < 40; ++i) stars += "*a";
+  EXPECT_TRUE(matches(stars, std::string(40, 'a')));
+  EXPECT_FALSE(matches(stars + "b", std::string(200, 'a')));
 }
 
 TEST(ParamGroups, ARateOfZeroKeepsAPartAndOthersMove) {
@@ -99,6 +107,8 @@ TEST(ParamGroups, WhatMatchesNothingOrContradictsIsRefused) {
   EXPECT_TRUE(refused({{.lr = 0.1, .lr_scale = 2}}, "lr and lr_scale are given"));
   EXPECT_TRUE(refused({{.weight_decay = -1}}, "weight_decay is -1, expected at least 0"));
   EXPECT_TRUE(refused({{.lr_scale = INFINITY}}, "lr_scale is inf"));
+  EXPECT_TRUE(refused({{.lr = 1e38}}, "the rate of 0.weight would be inf, as fp32"));
+  EXPECT_TRUE(refused({{.beta2 = 0.99999999}}, "beta2 is 0.99999999, expected 0 <= beta2 < 1, as"));
   // What is the same, or of another setting, goes together.
   EXPECT_FALSE(refused({{.match = "0.", .lr_scale = 0.5},
                         {.match = "0.b", .lr_scale = 0.5},

@@ -78,10 +78,19 @@ TEST(Pictures, RectanglesTrainAndPredict) {
   Session session = session_of(folder);
   session.preprocessor.train_transforms(RandomResizedCrop(ImageSize(6, 16)))
       .val_transforms(Resize(ImageSize(6, 16), ResizeMode::STRETCH));
+  session.global.input_resolution({6, 16});
   DeepLearningTask task = task_of(session, 3);
   task.compile(CompileInfo::NONE);
   EXPECT_EQ(task.run().history.size(), 1u);
   EXPECT_EQ(task.fetch("1.weight").shape(), Shape({3, 6 * 16 * 3}));
+  DeepLearningTask predicts = task_of(session, 3);  // the resolution alone tells the shape
+  predicts.dataset({}).compile(CompileInfo::NONE);
+  EXPECT_EQ(predicts.predict(Tensor::zeros({2, 6, 16, 3})).shape(), Shape({2, 3}));
+  session.global.train_resolution({16, 6});
+  DeepLearningTask turned = task_of(session, 3);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { turned.compile(CompileInfo::NONE); },
+                                      "into 6x16, expected 16x6 (the configured resolution)"));
+  session.global.train_resolution({6, 16});
   session.preprocessor.val_transforms(Resize(ImageSize(16, 7), ResizeMode::STRETCH));
   DeepLearningTask other = task_of(session, 3);
   EXPECT_TRUE(throws<InvalidArgument>([&] { other.compile(CompileInfo::NONE); }, "16"));

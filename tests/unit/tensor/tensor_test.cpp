@@ -40,6 +40,21 @@ TEST(TensorTest, ADefaultTensorIsEmpty) {
   EXPECT_EQ(t.summary(), "fp32 [0] {}");
 }
 
+TEST(TensorTest, OneThatWasMovedFromIsEmpty) {
+  Tensor from = Tensor::full({2, 3}, 7, DType::INT32);
+  Tensor to = std::move(from);
+  EXPECT_EQ(numbers(to), std::vector<double>(6, 7));
+  EXPECT_TRUE(from.empty());
+  EXPECT_EQ(from.summary(), "fp32 [0] {}");
+  EXPECT_TRUE(throws<InvalidArgument>([&] { from.at(0); }, "out of range"));
+  from = std::move(to);
+  EXPECT_EQ(from.shape(), Shape({2, 3}));
+  EXPECT_EQ(to.num_elements(), 0);
+  Tensor& self = from;
+  from = std::move(self);
+  EXPECT_EQ(from.at(5), 7);
+}
+
 TEST(TensorTest, BytesAreAligned) {
   for (int n = 0; n < 20; ++n) {
     const Tensor t({n}, DType::UINT8);

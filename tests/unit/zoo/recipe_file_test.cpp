@@ -319,12 +319,15 @@ TEST(RecipeFile, TooFewInputsAreRefusedWhereShapesAre) {
 TEST(RecipeFile, ALaterKeyOfTheFileWinsAndListsHaveCommas) {
   const RecipeFile file = parse_recipe(
       "workers = 3\nload_workers = 2\nmilestones = [3, 5]\nfreeze = [\"a\", \"b\"]\n"
+      "train_resolution = [60, 160]\nval_resolution = [8]\n"
       "checkpoint.dir = \"d\"\n[dataset]\nname = \"csv\"\npath = \"x.csv\"",
       "keys.toml");
   const nlohmann::json json = to_json(file.config);
   EXPECT_EQ(json.at("load_workers"), 2);
   EXPECT_EQ(json.at("milestones"), "3,5");
   EXPECT_EQ(json.at("freeze"), "a,b");
+  EXPECT_EQ(json.at("train_resolution"), "60,160");
+  EXPECT_EQ(json.at("val_resolution"), 8);
   EXPECT_EQ(json.at("checkpoint.dir"), "d");
   EXPECT_EQ(json.at("dataset.path"), "x.csv");
   EXPECT_FALSE(file.model);

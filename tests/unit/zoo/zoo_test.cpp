@@ -115,7 +115,8 @@ TEST(Zoo, EveryRecipeSetsUpATraining) {
     DeepLearningTask task;
     zoo::apply_recipe(recipe.name, session, task);
     EXPECT_EQ(session.preprocessor.values().dataset_name, recipe.dataset);
-    EXPECT_EQ(session.global.values().train_resolution, zoo::make_model(recipe.model).input[0]);
+    EXPECT_EQ(session.global.values().train_resolution,
+              ImageSize(int(zoo::make_model(recipe.model).input[0])));
   }
   Session session;
   DeepLearningTask task;
