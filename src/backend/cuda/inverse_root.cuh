@@ -198,11 +198,16 @@ class RootSolver {
 
   __device__ int last(int j) const { return *static_cast<const volatile int*>(notes_.last + j); }
 
-  /// How iteration i finds root j. A block may see what another has just written: it would come to
-  /// the same.
+  /// How iteration i finds root j; by all threads. A block may see what another has just written: it
+  /// would come to the same.
   enum class Phase { DONE, LAST, GOES_ON };
   __device__ Phase phase(int j, int i) const {
-    const int last = this->last(j);
+    // One thread looks: another block may write meanwhile, and all threads must go the same way.
+    __shared__ int seen;
+    __syncthreads();
+    if (threadIdx.x == 0) seen = this->last(j);
+    __syncthreads();
+    const int last = seen;
     if (last < i) return Phase::DONE;
     if (last == i || i == kMostIterations - 1) return Phase::LAST;
     if (i == 0) return Phase::GOES_ON;

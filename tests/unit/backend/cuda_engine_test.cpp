@@ -27,10 +27,12 @@ class CudaEngineTest : public testing::TestWithParam<std::tuple<Shape3, DType>> 
   void SetUp() override {
     if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
   }
-  /// Every engine's outputs against the CPU's; each of the two may err by the tolerance.
-  void check(KernelCall call, std::int64_t summed) {
+  /// Outputs of every engine whose name begins so against the CPU's; each of the two may err by the
+  /// tolerance.
+  void check(KernelCall call, std::int64_t summed, const std::string& prefix = "") {
     const KernelResult want = run_kernel(call);
     for (const std::string& engine : engines_of(call, DeviceKind::CUDA)) {
+      if (!engine.starts_with(prefix)) continue;
       SCOPED_TRACE(engine.substr(0, engine.find('#')));
       call.kernel = engine;
       kernels_.insert(std::string(EngineText(engine).kernel));
@@ -84,6 +86,20 @@ TEST_P(CudaEngineTest, FcDweight) {
   check({"fc_dweight", {{"bias", true}}, {dy, x}}, rows);
   check({"fc_dweight", {{"bias", false}}, {dy, x}}, rows);
   EXPECT_EQ(kernels_.contains("cuda.fc_dweight.thin"), out <= 64);
+}
+
+// A 1x1 convolution of one row of pixels is the same product.
+TEST_P(CudaEngineTest, PointwiseConvolution) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  const Attrs attrs = {{"out_channels", out}, {"kernel", std::vector<std::int64_t>{1, 1}}};
+  const Tensor x = random({1, 1, rows, in}, 1, dtype), weight = random({out, 1, 1, in}, 2, dtype);
+  const Tensor dy = random({1, 1, rows, out}, 3, dtype);
+  check({"conv", attrs, {x, weight}}, in, "cuda.conv.cublaslt");
+  check({"conv_dx", attrs, {dy, weight, x}}, out, "cuda.conv_dx.cublaslt");
+  check({"conv_dweight", attrs, {dy, x}}, rows, "cuda.conv_dweight.cublaslt");
+  const std::int64_t vector = 16 / std::int64_t(size_of(dtype));
+  EXPECT_EQ(kernels_.size(), in % vector == 0 && out % vector == 0 ? 3u : 0u);
 }
 
 std::string case_name(const testing::TestParamInfo<std::tuple<Shape3, DType>>& info) {
