@@ -51,7 +51,7 @@ struct Weights {
 };
 std::vector<Weights> weights_of(DeviceKind device) {
   if (device == DeviceKind::CPU) return {{512, 784}, {1024, 1024}};
-  return {{512, 784}, {1024, 1024}, {1024, 1024, 12}, {2048, 2048}};
+  return {{1024, 1024}, {1024, 1024, 12}};
 }
 
 /// The values of pattern() of the peer, for each of the weights.
