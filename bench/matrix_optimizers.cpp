@@ -102,8 +102,8 @@ class Steps {
     const DTensor table = task_.alloc({std::int64_t(bytes.size())}, DType::UINT8);
     const DTensor floats = task_.alloc({1, step_floats_columns(1)});
     const DTensor counters = task_.alloc({kNumCounters}, DType::INT64);
-    const DTensor loss_scale = task_.alloc({}), found = task_.alloc({}, DType::INT32),
-                  sumsq = task_.alloc({});
+    loss_scale_ = task_.alloc({});
+    const DTensor found = task_.alloc({}, DType::INT32), sumsq = task_.alloc({});
     std::vector<DTensor> state = {task_.alloc(range), task_.alloc(range)};
     if (def.own_state) state.push_back(task_.alloc({def.own_state(complete_attrs(def, attrs))}));
     task_.finalize_memory();
@@ -111,7 +111,7 @@ class Steps {
     for (int i = 0; i < steps; ++i) {
       OpCall call{op,
                   {weights_, gradients[std::size_t(i % kGradients)], table, floats, counters,
-                   loss_scale, found, sumsq},
+                   loss_scale_, found, sumsq},
                   {},
                   attrs};
       call.inputs.insert(call.inputs.end(), state.begin(), state.end());
@@ -126,10 +126,14 @@ class Steps {
     Tensor row = Tensor::zeros({1, step_floats_columns(1)});
     row.data<float>()[kFloatHeader + int(kGroupLr)] = 1e-3f;
     task_.transfer(row, floats);
-    task_.fill(loss_scale, 1);
+    task_.fill(loss_scale_, 1);
   }
 
-  void run() { task_.run("steps"); }
+  /// A GPU is done when something can be fetched.
+  void run() {
+    task_.run("steps");
+    task_.fetch(loss_scale_);
+  }
   double mean_ms() {
     const Stopwatch watch;
     run();
@@ -147,7 +151,7 @@ class Steps {
   SimpleTask task_;
   Tensor start_;
   int steps_;
-  DTensor weights_;
+  DTensor weights_, loss_scale_;
 };
 
 /// What is measured beside what.

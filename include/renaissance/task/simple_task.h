@@ -57,7 +57,8 @@ class TR_API TaskBase {
   void transfer(const Tensor& from, const DTensor& to);
   void fill(const DTensor& tensor, double value);
   Tensor fetch(const DTensor& tensor) const;
-  /// COMPILED: runs a graph to its end. @throws InvalidArgument  an unknown name.
+  /// COMPILED: runs a graph. On a GPU it is under way when this returns; fetch() waits for it.
+  /// @throws InvalidArgument  an unknown name.
   void run(const std::string& name);
 
  private:
