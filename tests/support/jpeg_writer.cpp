@@ -51,6 +51,7 @@ void set_parameters(jpeg_compress_struct& codec, const JpegSpec& spec,
     codec.comp_info[c].v_samp_factor = is_full ? spec.v_samp : 1;
   }
   codec.restart_in_rows = spec.restart_rows;
+  codec.restart_interval = unsigned(spec.restart_mcus);
   codec.arith_code = spec.arithmetic ? TRUE : FALSE;
   if (spec.progressive) jpeg_simple_progression(&codec);
   if (spec.separate_scans) {

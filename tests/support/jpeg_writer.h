@@ -19,6 +19,7 @@ struct JpegSpec {
   bool arithmetic = false;
   bool separate_scans = false;  // sequential, one component a scan
   int restart_rows = 0;         // MCU rows between restart markers; 0: none
+  int restart_mcus = 0;         // MCUs between restart markers; 0: as restart_rows says
   std::vector<std::byte> app1;  // payload of an APP1 marker; empty: none
   /// Component `channel` at (y, x); default: texture().
   std::function<std::uint8_t(int y, int x, int channel)> pixel;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <span>
 
 #include "core/check.h"
 #include "data/formats/c_errors.h"
@@ -100,6 +101,11 @@ void rgb_of_cmyk(const std::uint8_t* cmyk, int width, std::uint8_t* out, int cha
   }
 }
 
+/// libjpeg's own goes byte by byte.
+void rgb_of_gray(const std::uint8_t* gray, int width, std::uint8_t* out) {
+  for (int x = 0; x < width; ++x) out[3 * x] = out[3 * x + 1] = out[3 * x + 2] = gray[x];
+}
+
 int ceil_eighths(int value) { return (value + 7) / 8; }
 
 /// BaselineScan gave up, or libjpeg did behind it.
@@ -119,7 +125,9 @@ class JpegDecoder final : public FormatDecoder {
 
   ImageInfo open(const EncodedImage& image) override;
   DecodedImage decode(const PixelRect& crop, int target_width, int target_height) override;
-  std::size_t memory_bytes() const override { return pixels_.num_bytes() + cmyk_row_.num_bytes(); }
+  std::size_t memory_bytes() const override {
+    return pixels_.num_bytes() + rows_.num_bytes() + client_.scan.memory_bytes();
+  }
 
  private:
   /// A fresh object a picture: libjpeg's would remember tables of the last one.
@@ -129,6 +137,8 @@ class JpegDecoder final : public FormatDecoder {
   void start(int scale);
   void check_scans() const;
   bool has_all_bits() const;
+  bool is_upsampled(const jpeg_component_info& info) const;
+  int context() const;
   bool can_cut_columns() const;
   DecodedImage decode_once(const PixelRect& crop, int scale);
   void read_rows(JDIMENSION last, std::uint8_t* data, std::size_t stride);
@@ -148,8 +158,8 @@ class JpegDecoder final : public FormatDecoder {
   MemorySource source_;
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct codec_{};
-  bool exists_ = false;  // codec_
-  PixelBuffer pixels_, cmyk_row_;
+  bool exists_ = false;        // codec_
+  PixelBuffer pixels_, rows_;  // rows_: of libjpeg, if it is not to write RGB
 };
 
 void JpegDecoder::create() {
@@ -257,9 +267,10 @@ void JpegDecoder::start(int scale) {
   codec_.scale_denom = 8;
   codec_.dct_method = options().fast_dct ? JDCT_IFAST : JDCT_ISLOW;
   codec_.do_fancy_upsampling = options().fast_dct ? FALSE : TRUE;
-  codec_.out_color_space = codec_.num_components == 4      ? JCS_CMYK
-                           : options().color_channels == 1 ? JCS_GRAYSCALE
-                                                           : JCS_RGB;
+  const bool is_gray = codec_.num_components == 1 || options().color_channels == 1;
+  codec_.out_color_space = codec_.num_components == 4 ? JCS_CMYK
+                           : is_gray                  ? JCS_GRAYSCALE
+                                                      : JCS_RGB;
   if (!errors_.run([&] { jpeg_start_decompress(&codec_); })) fail_in_data();
   if (jpeg_has_multiple_scans(&codec_) != FALSE) check_scans();
 }
@@ -291,35 +302,51 @@ bool JpegDecoder::has_all_bits() const {
   return true;
 }
 
+/// A component's samples are fewer than the pixels of the result.
+bool JpegDecoder::is_upsampled(const jpeg_component_info& info) const {
+  const int size = info.DCT_scaled_size, least = codec_.min_DCT_scaled_size;
+  return info.h_samp_factor * size != codec_.max_h_samp_factor * least ||
+         info.v_samp_factor * size != codec_.max_v_samp_factor * least;
+}
+
+/// Columns and rows around a crop that its pixels depend on.
+int JpegDecoder::context() const {
+  const std::span components(codec_.comp_info, std::size_t(codec_.num_components));
+  return std::ranges::any_of(components, [&](const auto& info) { return is_upsampled(info); })
+             ? kContext
+             : 0;
+}
+
 /// jpeg_crop_scanline() counts a component's columns as if its blocks had the size of the luma's.
 bool JpegDecoder::can_cut_columns() const {
   for (int c = 0; c < codec_.num_components; ++c) {
     const jpeg_component_info& info = codec_.comp_info[c];
-    const int size = info.DCT_scaled_size, least = codec_.min_DCT_scaled_size;
-    const bool is_upsampled = info.h_samp_factor * size != codec_.max_h_samp_factor * least ||
-                              info.v_samp_factor * size != codec_.max_v_samp_factor * least;
-    if (size != least && is_upsampled) return false;
+    if (info.DCT_scaled_size != codec_.min_DCT_scaled_size && is_upsampled(info)) return false;
   }
   return true;
 }
 
 void JpegDecoder::read_rows(JDIMENSION last, std::uint8_t* data, std::size_t stride) {
-  const bool is_cmyk = codec_.out_color_space == JCS_CMYK;
-  std::uint8_t* cmyk = is_cmyk ? cmyk_row_.reserve(4 * std::size_t(codec_.output_width)) : nullptr;
+  const int width = int(codec_.output_width), channels = options().color_channels;
+  const std::size_t row_bytes = std::size_t(width) * std::size_t(codec_.out_color_components);
+  const bool is_final = codec_.out_color_components == channels;
+  std::uint8_t* const stored = is_final ? nullptr : rows_.reserve(kRowsPerCall * row_bytes);
   const bool good = errors_.run([&] {
-    const JDIMENSION first = codec_.output_scanline;
     while (codec_.output_scanline < last) {
-      const JDIMENSION row = codec_.output_scanline;
-      std::uint8_t* out = data + std::size_t(row - first) * stride;
-      if (is_cmyk) {
-        jpeg_read_scanlines(&codec_, &cmyk, 1);
-        rgb_of_cmyk(cmyk, int(codec_.output_width), out, options().color_channels);
-        continue;
-      }
       JSAMPROW rows[kRowsPerCall];
-      const JDIMENSION count = std::min<JDIMENSION>(kRowsPerCall, last - row);
-      for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + std::size_t(i) * stride;
-      jpeg_read_scanlines(&codec_, rows, count);
+      const JDIMENSION most = std::min<JDIMENSION>(kRowsPerCall, last - codec_.output_scanline);
+      for (JDIMENSION i = 0; i < most; ++i) {
+        rows[i] = is_final ? data + i * stride : stored + i * row_bytes;
+      }
+      const JDIMENSION count = jpeg_read_scanlines(&codec_, rows, most);
+      for (JDIMENSION i = 0; i < count && !is_final; ++i) {
+        if (codec_.out_color_space == JCS_CMYK) {
+          rgb_of_cmyk(rows[i], width, data + i * stride, channels);
+        } else {
+          rgb_of_gray(rows[i], width, data + i * stride);
+        }
+      }
+      data += count * stride;
     }
   });
   if (!good) fail_in_data();
@@ -362,12 +389,14 @@ DecodedImage JpegDecoder::decode_once(const PixelRect& crop, int scale) {
 
   JDIMENSION column = 0, width = codec_.output_width, row = 0, end = codec_.output_height;
   if (partial) {
+    const int around = context();
     if (can_cut_columns()) {
-      column = JDIMENSION(std::max(0, left - kContext));
-      width = std::min(width, JDIMENSION(right + kContext)) - column;
+      column = JDIMENSION(std::max(0, left - around));
+      width = std::min(width, JDIMENSION(right + around)) - column;
     }
-    row = JDIMENSION(std::max(0, top - kContext));
+    row = JDIMENSION(std::max(0, top - around));
     end = JDIMENSION(bottom);
+    if (own_entropy_) expect_rows(codec_, end);
     const bool good = errors_.run([&] {
       if (width < codec_.output_width) {
         jpeg_crop_scanline(&codec_, &column, &width);
@@ -391,6 +420,7 @@ DecodedImage JpegDecoder::decode_once(const PixelRect& crop, int scale) {
           .crop_eighths = {crop.x * scale - 8 * left, crop.y * scale - 8 * top, crop.width * scale,
                            crop.height * scale},
           .own_huffman = own_huffman,
+          .paired_rows = own_huffman ? client_.scan.paired_rows() : 0,
           .warnings = errors_.warnings(),
           .first_warning = errors_.first_warning()};
 }

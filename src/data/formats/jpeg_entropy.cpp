@@ -99,6 +99,12 @@ bool take_over_entropy(jpeg_decompress_struct& codec) {
   return true;
 }
 
+void expect_rows(jpeg_decompress_struct& codec, unsigned end) {
+  const unsigned blocks = codec.comps_in_scan > 1 ? unsigned(codec.max_v_samp_factor) : 1;
+  const unsigned mcu_height = blocks * unsigned(codec.min_DCT_scaled_size);
+  static_cast<JpegClient*>(codec.client_data)->scan.expect_rows((end - 1) / mcu_height);
+}
+
 void pass_over_columns(jpeg_decompress_struct& codec, unsigned column, unsigned width) {
   // An MCU of a single component is one block, else it is as wide as the blocks of the widest one.
   const unsigned blocks = codec.comps_in_scan > 1 ? unsigned(codec.max_h_samp_factor) : 1;

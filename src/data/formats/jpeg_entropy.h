@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/formats/baseline_scan.h"
 #include "data/formats/c_errors.h"
-#include "data/formats/jpeg_huffman.h"
 
 struct jpeg_decompress_struct;
 
@@ -20,6 +20,10 @@ struct JpegClient {
 /// scan does not take leaves libjpeg as an error, and the picture has to be decoded again without
 /// it.
 bool take_over_entropy(jpeg_decompress_struct& codec);
+
+/// Behind take_over_entropy(): output rows from `end` on will not be read. Smooth upsampling may
+/// still look at the row of MCUs behind them.
+void expect_rows(jpeg_decompress_struct& codec, unsigned end);
 
 /// Behind take_over_entropy() and jpeg_crop_scanline(), which found `width` output columns from
 /// `column` on: libjpeg transforms the MCUs of those alone, so no others' coefficients are kept.

@@ -55,6 +55,7 @@ const std::vector<Kind>& kinds() {
       {"arithmetic", {.arithmetic = true}},
       {"separate", {.separate_scans = true}},
       {"restart", {.restart_rows = 1}},
+      {"restart_in_rows", {.h_samp = 1, .v_samp = 1, .restart_mcus = 5}},
       {"tiny", {.width = 3, .height = 2}},
       {"column", {.width = 1, .height = 70}},
       {"row", {.width = 90, .height = 1}},
