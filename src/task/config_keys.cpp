@@ -60,9 +60,13 @@ std::vector<int> integers(Text value) {
 
 /// "224" is a square, "60,160" 60 pixels high.
 ImageSize size_of(Text value) {
-  const std::vector<int> sides = integers(value);
-  TR_CHECK(sides.size() == 1 || sides.size() == 2,
-           "\"{}\" has {} sides, expected one of a square, or height and width", value,
+  std::vector<int> sides;
+  for (const Text part : split(value, ',')) {
+    const auto side = parse_number<int>(trimmed(part));
+    TR_CHECK(side, "\"{}\" is no size, expected SIDE or HEIGHT,WIDTH in pixels", value);
+    sides.push_back(*side);
+  }
+  TR_CHECK(sides.size() <= 2, "\"{}\" has {} sides, expected SIDE or HEIGHT,WIDTH in pixels", value,
            sides.size());
   return {sides.front(), sides.back()};
 }

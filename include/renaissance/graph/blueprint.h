@@ -17,6 +17,7 @@ struct BluePrintNode;  // internal: src/graph/blueprint_node.h
 struct ValueNode;
 
 /// A symbolic tensor: an input of a model, or an output of a BluePrint applied to other values.
+/// Chains of them may have any length.
 class TR_API Value {
  public:
   explicit Value(std::shared_ptr<const ValueNode> node) : node_(std::move(node)) {}
@@ -28,7 +29,8 @@ class TR_API Value {
 
 /// What a user writes: an immutable description of a model or of a part of one, cheap to copy and to
 /// share. Each place where it is used becomes a new instance with parameters of its own, unless it came
-/// from shared().
+/// from shared(). At most 1000 lie inside each other; what makes one that is deeper, or takes one that
+/// was moved from, throws InvalidArgument.
 class TR_API BluePrint {
  public:
   explicit BluePrint(std::shared_ptr<const BluePrintNode> node) : node_(std::move(node)) {}

@@ -75,6 +75,8 @@ TEST(ConfigKeys, ResolutionsAreSquaresOrRectangles) {
   EXPECT_EQ(config.global.values().val_resolution, ImageSize(32));
   EXPECT_EQ(to_json(config)["train_resolution"], "60,160");
   EXPECT_EQ(to_json(config)["val_resolution"], 32);
+  EXPECT_TRUE(contains(message_of([&] { set_config(config, "val_resolution", "[60,160]"); }),
+                       "\"[60,160]\" is no size, expected SIDE or HEIGHT,WIDTH"));
   EXPECT_EQ(message_of([&] {
               config.global.val_resolution({4, 0});
             }),
