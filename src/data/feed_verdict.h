@@ -12,4 +12,8 @@ namespace tr::data {
 /// loader's threads spent most of their time in, with its share of it.
 std::string feed_verdict(const LoaderStats& stats, double seconds);
 
+/// "rows gone to 92 %, libjpeg 6 %, PNG 2 %": how the picture files were decoded, the most frequent
+/// way first; "" if none were.
+std::string decode_shares(const DecodeCounts& decoded);
+
 }  // namespace tr::data

@@ -83,6 +83,7 @@ struct DecodedImage {
   /// scale eighths, exactly.
   PixelRect crop_eighths;
   bool own_huffman = false;        // codes were read as DecodeOptions::own_huffman says
+  bool rows_by_marks = false;      // rows were gone to where EncodedImage::marks has them
   std::int64_t paired_rows = 0;    // rows of MCUs that were decoded beside an earlier one
   int warnings = 0;                // of the format's library about this picture, pixels intact
   std::string_view first_warning;  // empty if there was none

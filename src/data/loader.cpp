@@ -36,6 +36,7 @@ struct Failure {
 /// Written by one thread, read by the consumer.
 struct alignas(64) ThreadCounters {
   std::array<std::atomic<std::int64_t>, kNumStages> ns{};
+  std::array<std::atomic<std::int64_t>, kNumDecodePaths> decoded{};
   std::atomic<std::int64_t> samples{0};
 
   static void raise(std::atomic<std::int64_t>& counter, std::int64_t by) {
@@ -43,6 +44,7 @@ struct alignas(64) ThreadCounters {
   }
   void add(const StageTimes& times) {
     for (std::size_t s = 0; s < kNumStages; ++s) raise(ns[s], times.ns[s]);
+    for (std::size_t p = 0; p < kNumDecodePaths; ++p) raise(decoded[p], times.decoded[p]);
   }
 };
 
@@ -52,6 +54,7 @@ void LoaderStats::add(const LoaderStats& other) {
   wait_ms += other.wait_ms;
   for (std::size_t s = 0; s < kNumStages; ++s) stage_ms[s] += other.stage_ms[s];
   samples += other.samples;
+  for (std::size_t p = 0; p < kNumDecodePaths; ++p) decoded[p] += other.decoded[p];
 }
 
 struct Loader::Impl {
@@ -309,6 +312,8 @@ struct Loader::Impl {
       for (std::size_t s = 0; s < kNumStages; ++s)
         sum.stage_ms[s] += double(c.ns[s].load(std::memory_order_relaxed)) * 1e-6;
       sum.samples += c.samples.load(std::memory_order_relaxed);
+      for (std::size_t p = 0; p < kNumDecodePaths; ++p)
+        sum.decoded[p] += c.decoded[p].load(std::memory_order_relaxed);
     }
     return sum;
   }
@@ -386,6 +391,7 @@ LoaderStats Loader::stats() {
   stats.wait_ms -= m.reported.wait_ms;
   for (std::size_t s = 0; s < kNumStages; ++s) stats.stage_ms[s] -= m.reported.stage_ms[s];
   stats.samples -= m.reported.samples;
+  for (std::size_t p = 0; p < kNumDecodePaths; ++p) stats.decoded[p] -= m.reported.decoded[p];
   m.reported = now;
   return stats;
 }

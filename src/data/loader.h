@@ -84,6 +84,7 @@ struct LoaderStats {
   double wait_ms = 0;                         // next() blocked
   std::array<double, kNumStages> stage_ms{};  // by Stage, summed over threads
   std::int64_t samples = 0;
+  DecodeCounts decoded{};  // of them the picture files that were decoded
 
   double& operator[](Stage stage) { return stage_ms[std::size_t(stage)]; }
   double operator[](Stage stage) const { return stage_ms[std::size_t(stage)]; }

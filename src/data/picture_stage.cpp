@@ -13,6 +13,13 @@ ImageRef image_of(const Pixels& p) {
   return {p.data, {p.height, p.width, p.channels}, p.row_stride};
 }
 
+DecodePath path_of(const ImageInfo& info, const DecodedImage& decoded) {
+  if (info.format != "JPEG") return DecodePath::PNG;
+  if (!decoded.own_huffman) return DecodePath::LIBJPEG;
+  if (decoded.scale < 8) return DecodePath::SMALLER;
+  return decoded.rows_by_marks ? DecodePath::ROWS : DecodePath::CODES;
+}
+
 DecodeRequest request_of(const std::optional<SourceCrop>& crop) {
   if (!crop) return {};
   return {.crop = PixelRect{crop->left, crop->top, crop->width, crop->height},
@@ -31,6 +38,7 @@ ImageRef PictureStage::run_pixels(const PixelChain& chain, const EncodedImage& f
     const int height = info.height, width = info.width;
     const std::optional<SourceCrop> crop = chain.first_crop(address, height, width);
     const DecodedImage decoded = decoder_.decode(request_of(crop));
+    ++decoded_[std::size_t(path_of(info, decoded))];
     if (decoded.warnings > 0) warning_ = decoded.first_warning;
     decode_ns_ += now_ns() - start_ns;
     const std::size_t scratch = chain.scratch_bytes(height, width);

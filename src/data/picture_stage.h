@@ -9,6 +9,7 @@
 
 #include "core/philox.h"
 #include "data/image_decode.h"
+#include "data/stage_times.h"
 #include "data/transforms/chain.h"
 
 namespace tr::data {
@@ -29,6 +30,8 @@ class PictureStage {
   const std::string& warning() const { return warning_; }
   /// Time spent decoding since the last call.
   std::int64_t take_decode_ns() { return std::exchange(decode_ns_, 0); }
+  /// What was decoded since the last call.
+  DecodeCounts take_decoded() { return std::exchange(decoded_, {}); }
 
   std::int64_t num_bytes() const { return decoder_.memory_bytes() + std::int64_t(scratch_.size()); }
 
@@ -37,6 +40,7 @@ class PictureStage {
   std::vector<std::byte> scratch_;
   std::string warning_;
   std::int64_t decode_ns_ = 0;
+  DecodeCounts decoded_{};
 };
 
 }  // namespace tr::data

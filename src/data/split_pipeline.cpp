@@ -335,6 +335,7 @@ void SplitPipeline::write(const Unit& unit, UnitBuffer& buffer, std::byte* slot,
   const std::int64_t decode_ns =
       encoded_ ? scratch.pictures[std::size_t(split_)]->take_decode_ns() : 0;
   times[Stage::DECODE] += decode_ns;
+  if (encoded_) times.decoded = scratch.pictures[std::size_t(split_)]->take_decoded();
   const std::int64_t all_ns = now_ns() - start_ns - decode_ns;
   const double share =
       sample_ns > decode_ns ? double(pixels_ns - decode_ns) / double(sample_ns - decode_ns) : 0.0;

@@ -112,7 +112,7 @@ void MetricsLog::epoch(const EpochRecord& record) {
   flush();
 }
 
-void MetricsLog::result(const TrainingResult& result) {
+void MetricsLog::result(const TrainingResult& result, const std::string& decoded) {
   if (!file_) return;
   const nlohmann::json object = {{"event", "result"},
                                  {"best_top1", result.best_top1},
@@ -120,6 +120,7 @@ void MetricsLog::result(const TrainingResult& result) {
                                  {"best_epoch", result.best_epoch},
                                  {"images_per_s", result.images_per_s},
                                  {"feed", result.feed},
+                                 {"decoded", decoded},
                                  {"total_s", result.total_s},
                                  {"peak_bytes", result.peak_bytes},
                                  {"weights_sha256", result.weights_sha256},

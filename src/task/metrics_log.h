@@ -25,7 +25,8 @@ class MetricsLog {
   /// `step` and `epoch` are 1-based. Writes only every `every_steps` steps.
   void step(std::int64_t step, int epoch, const StepOutcome& outcome);
   void epoch(const EpochRecord& record);
-  void result(const TrainingResult& result);
+  /// `decoded`: how picture files were decoded, see data::decode_shares().
+  void result(const TrainingResult& result, const std::string& decoded);
   /// @throws DataError  something could not be written (disk full).
   void flush();
   const std::string& path() const { return path_; }

@@ -188,7 +188,9 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
   broken_ = false;
   cancel = false;
   const TrainingResult result = make_result(total.seconds());
-  log_.result(result);
+  const std::string decoded = data::decode_shares(run_feed_.stats.decoded);
+  if (!decoded.empty()) log_info("data: pictures decoded: {}", decoded);
+  log_.result(result, decoded);
   return result;
 }
 

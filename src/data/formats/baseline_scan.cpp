@@ -29,6 +29,7 @@ bool BaselineScan::begin(std::span<const std::byte> data, const ScanLayout& layo
   last_ = layout.mcus_per_row - 1;
   last_row_ = layout.num_mcus / layout.mcus_per_row - 1;
   marks_ = nullptr;
+  used_marks_ = false;
   ahead_ = {};
   ahead_row_ = 0;
   drop_ahead();
@@ -71,6 +72,7 @@ bool BaselineScan::reach(std::int64_t mcu) {
     if (row * width > main_.mcu()) {
       if (goes_along()) drop_ahead();
       main_.go_to(*marks_, std::size_t(i - 1), row * width);
+      used_marks_ = true;
     }
   }
   while (main_.mcu() < mcu) {
@@ -113,6 +115,7 @@ bool BaselineScan::set_out(std::int64_t row) {
   waiting_.resize(std::max(waiting_.size(), std::size_t(num_waiting())));
   ahead_ = main_;
   ahead_.go_to(*marks_, std::size_t(row / rows), (row + rows) * width);
+  used_marks_ = true;
   ahead_row_ = row + rows;
   ahead_row_end_ = std::min(ahead_row_ + rows, last_row_ + 1);
   ahead_end_ = (ahead_row_end_ - 1) * width + last_ + 1;

@@ -39,6 +39,8 @@ class BaselineScan {
   std::size_t position() const { return std::size_t(main_.position() - source_.data()); }
   bool is_done() const { return asked_ == source_.layout().num_mcus; }
 
+  /// Rows were gone to.
+  bool used_marks() const { return used_marks_; }
   /// Of which coefficients waited until they were asked for.
   std::int64_t paired_rows() const { return paired_rows_; }
   std::size_t memory_bytes() const { return waiting_.capacity() * sizeof(std::int16_t); }
@@ -65,6 +67,7 @@ class BaselineScan {
   std::int64_t first_ = 0, last_ = 0;          // columns that are kept
   std::int64_t last_row_ = 0;
   ScanMarks* marks_ = nullptr;
+  bool used_marks_ = false;
 
   // Decodes the rows from ahead_row_ to ahead_row_end_ while main_ does those that lie a mark
   // before, up to MCU ahead_end_; in waiting_ are their coefficients.

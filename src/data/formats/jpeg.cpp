@@ -420,6 +420,7 @@ DecodedImage JpegDecoder::decode_once(const PixelRect& crop, int scale) {
           .crop_eighths = {crop.x * scale - 8 * left, crop.y * scale - 8 * top, crop.width * scale,
                            crop.height * scale},
           .own_huffman = own_huffman,
+          .rows_by_marks = own_huffman && client_.scan.used_marks(),
           .paired_rows = own_huffman ? client_.scan.paired_rows() : 0,
           .warnings = errors_.warnings(),
           .first_warning = errors_.first_warning()};

@@ -24,5 +24,15 @@ TEST(FeedVerdictTest, NothingMeasuredIsNoFault) {
   EXPECT_EQ(feed_verdict({.wait_ms = 900}, 1.0), "input bound");
 }
 
+TEST(FeedVerdictTest, NamesTheWaysOfDecodingByTheirShares) {
+  EXPECT_EQ(decode_shares({}), "");
+  DecodeCounts decoded{};
+  decoded[std::size_t(DecodePath::PNG)] = 3;
+  EXPECT_EQ(decode_shares(decoded), "PNG 100 %");
+  decoded[std::size_t(DecodePath::ROWS)] = 180;
+  decoded[std::size_t(DecodePath::LIBJPEG)] = 17;
+  EXPECT_EQ(decode_shares(decoded), "rows gone to 90 %, libjpeg 8.5 %, PNG 1.5 %");
+}
+
 }  // namespace
 }  // namespace tr::data

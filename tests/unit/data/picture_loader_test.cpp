@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <numeric>
 
 #include "core/philox.h"
 #include "core/sha256.h"
@@ -157,6 +158,34 @@ TEST(PictureLoaderTest, RememberedRowsTakeMemoryAndChangeNoBytes) {
   EXPECT_EQ(kept_bytes(), 0) << "the whole picture is decoded each time";
   config.train.transforms.transforms = {CenterCrop(kSide)};
   EXPECT_EQ(kept_bytes(), 0) << "the same part each time";
+}
+
+TEST(PictureLoaderTest, WaysOfDecodingAreCounted) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  const auto decoded_in = [&](const LoaderConfig& config, int epochs) {
+    Loader loader(config, [&](std::int64_t i) {
+      return i < epochs ? std::optional(StreamPhase{Split::TRAIN, i}) : std::nullopt;
+    });
+    while (const Batch* batch = loader.next()) loader.release(*batch);
+    return loader.stats().decoded;
+  };
+  const auto of = [](const DecodeCounts& counts, DecodePath path) {
+    return counts[std::size_t(path)];
+  };
+  LoaderConfig config = config_of(folder, 2, 1);
+  const std::int64_t samples = 26, png = 10;
+  const DecodeCounts first = decoded_in(config, 1), four = decoded_in(config, 4);
+  EXPECT_EQ(std::accumulate(first.begin(), first.end(), std::int64_t{0}), samples);
+  EXPECT_EQ(std::accumulate(four.begin(), four.end(), std::int64_t{0}), 4 * samples);
+  EXPECT_EQ(of(first, DecodePath::PNG), png);
+  EXPECT_EQ(of(four, DecodePath::PNG), 4 * png);
+  EXPECT_EQ(of(first, DecodePath::ROWS), 0);
+  EXPECT_GT(of(four, DecodePath::ROWS), 0);
+  EXPECT_GT(of(first, DecodePath::LIBJPEG), 0) << "progressive.jpg";
+  config.decode.own_huffman = false;
+  EXPECT_EQ(of(decoded_in(config, 1), DecodePath::CODES), 0);
 }
 
 TEST(PictureLoaderTest, ResumesAtRandomPlacesWithOtherThreads) {
