@@ -35,6 +35,9 @@ void check_blocks(const Attrs& attrs) {
   const std::vector<ops::Matrix> matrices = ops::matrices_of(attrs);
   const std::int64_t count = num_blocks(matrices, size);
   if (count <= ops::kMaxBlocks) return;
+  TR_CHECK(std::int64_t(matrices.size()) <= ops::kMaxBlocks,
+           "shampoo: the model has {} matrices, expected at most {}", matrices.size(),
+           ops::kMaxBlocks);
   std::int64_t enough = size;
   while (num_blocks(matrices, enough) > ops::kMaxBlocks) enough += (enough + 7) / 8;
   throw_as<InvalidArgument>(

@@ -2,7 +2,7 @@
 #pragma once
 
 // One block's tile of a product C[m, n] = sum over k of A(m, k) B(k, n) of fp32 matrices on the
-// tensor cores: each operand is the sum of two TF32 numbers, which holds 21 of its 24 bits, and
+// tensor cores: each operand is the sum of two TF32 numbers, off by at most 2^-23 of it, and
 // three of their four products are added, the least ones first. The tensor cores cut their sums;
 // every kDepth terms these are added to sums in fp32, in order along k, so that a tile's bytes
 // depend on nothing but the operands. Needs compute capability 8.0.

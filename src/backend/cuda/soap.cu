@@ -215,6 +215,15 @@ struct Turns {
   }
 };
 
+constexpr std::int64_t kLeastShared =
+    std::max<std::int64_t>(fp32::kSharedBytes<BasisSolver::Shape>, qr::kSumElements * 4);
+
+/// Shared memory that a block of bases_kernel may ask for at its launch.
+std::int64_t most_dynamic_bytes() {
+  constexpr std::int64_t kStatic = 8 << 10;  // what the kernel has beside it
+  return most_shared_bytes() - kStatic;
+}
+
 /// A group made ready for the device.
 class Group {
  public:
@@ -275,14 +284,8 @@ class Group {
 
   /// Room for products and for the sums of reflections; for a whole panel if the GPU has it.
   static std::int64_t shared_bytes(std::int64_t rows) {
-    const std::int64_t least =
-        std::max<std::int64_t>(fp32::kSharedBytes<BasisSolver::Shape>, qr::kSumElements * 4);
     const std::int64_t panel = rows * qr::kPitch * 4;
-    return panel <= most_dynamic_bytes() ? std::max(least, panel) : least;
-  }
-  static std::int64_t most_dynamic_bytes() {
-    constexpr std::int64_t kStatic = 8 << 10;  // what the kernel has beside it
-    return most_shared_bytes() - kStatic;
+    return panel <= most_dynamic_bytes() ? std::max(kLeastShared, panel) : kLeastShared;
   }
 
   /// Entries whose dense copies are the steps.
@@ -322,7 +325,10 @@ KernelDef soap_kernel() {
   def.op = "soap";
   def.device = DeviceKind::CUDA;
   def.name = "cuda.soap";
-  def.refuse = [](const KernelQuery&) { return refuse_old_code(); };
+  def.refuse = [](const KernelQuery&) -> std::string {
+    if (most_dynamic_bytes() < kLeastShared) return "a block has too little shared memory";
+    return refuse_old_code();
+  };
   def.workspace_bytes = [](const KernelQuery& query) { return Plans(query.attrs).layout().bytes; };
   def.prepare = [](const KernelQuery& query, int) { return std::make_unique<Soap>(query); };
   return def;

@@ -164,6 +164,7 @@ void BaselineScan::use_marks(ScanMarks& marks) {
       layout.num_components > int(ScanMarks::kComponents)) {
     return;
   }
+  waiting_.reserve(std::size_t(kMostWaiting));  // set_out() is called through libjpeg's frames
   marks_ = &marks;
   const std::int64_t rows = layout.num_mcus / layout.mcus_per_row;
   const bool reaches =

@@ -72,7 +72,7 @@ ScanStream::ScanStream(const ScanSource& source)
 }
 
 void ScanStream::start_bits(const std::byte* from) {
-  reader_ = {.at = from, .safe = from - 1};
+  reader_ = {.at = from, .safe = nullptr};
   next_ff_ = from;
   at_marker_ = false;
 }
@@ -114,7 +114,7 @@ inline void ScanStream::refill(Bits& reader) {
   if (r.at > next_ff_) {
     const void* found = std::memchr(r.at, 0xff, std::size_t(end - r.at));
     next_ff_ = found != nullptr ? static_cast<const std::byte*>(found) : end;
-    r.safe = next_ff_ - 8;
+    r.safe = next_ff_ - source_->data() >= 8 ? next_ff_ - 8 : nullptr;
   }
   reader_ = r;
 }

@@ -84,7 +84,8 @@ class ScanStream {
   /// The next bits of the scan, from the highest on.
   struct Bits {
     std::uint64_t bits = 0;
-    const std::byte *at = nullptr, *safe = nullptr;  // up to `safe` eight bytes hold no FF
+    const std::byte *at = nullptr,
+                    *safe = nullptr;  // up to `safe` eight bytes hold no FF; null: nowhere
     int count = 0;  // of bits that are there; below 0: more were used than there are
 
     void drop(int length) {
