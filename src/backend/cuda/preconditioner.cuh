@@ -204,8 +204,7 @@ LaunchShape cooperative_shape(void (*kernel)(Params...), int threads, std::int64
   TR_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   TR_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads,
                                                         std::size_t(shared_bytes)));
-  if (blocks == 0)
-    throw_as<DeviceError>("a block of {} bytes of shared memory does not fit", shared_bytes);
+  TR_CUDA(blocks == 0 ? cudaErrorLaunchOutOfResources : cudaSuccess);
   LaunchShape shape;
   shape.grid.x =
       unsigned(std::clamp<std::int64_t>(most, 1, std::int64_t(blocks) * multiprocessors));
