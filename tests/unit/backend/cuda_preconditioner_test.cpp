@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda_kernel_harness.h"
+#include "ops/preconditioner.h"
 #include "optimizer_calls.h"
 #include "support/compare.h"
 
@@ -107,6 +108,45 @@ TEST_F(CudaPreconditioners, MoveAsTheCpu) {
         advance(call, want, step);
       }
     }
+  }
+}
+
+/// Q^T Q = I for the square matrix from element `at` on.
+void expect_orthonormal(const Tensor& state, std::int64_t at, std::int64_t side) {
+  const Tolerance near = tolerance(DType::FP32, side, 2);
+  double worst = 0;
+  for (std::int64_t a = 0; a < side; ++a) {
+    for (std::int64_t b = 0; b <= a; ++b) {
+      double sum = 0;
+      for (std::int64_t r = 0; r < side; ++r) {
+        sum += state.at(at + r * side + a) * state.at(at + r * side + b);
+      }
+      worst = std::max(worst, std::abs(sum - (a == b ? 1 : 0)));
+    }
+  }
+  EXPECT_LT(worst, near.atol + near.rtol) << "side " << side;
+}
+
+// Each device goes on from its own bases, which the step after shows: they are made at its end.
+TEST_F(CudaPreconditioners, BasesAreOrthonormalAndLeadWhereTheCpusDo) {
+  constexpr int kSteps = 5;
+  constexpr std::int64_t kRows = 70, kColumns = 150, kHead = ops::kStateAlignment;
+  const Case one(false);
+  KernelCall own = one.call(rows()[3], DType::FP32), cpu = own;
+  for (int step = 0; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const KernelResult got = run_cuda_kernel(own), want = run_kernel(cpu);
+    const std::int64_t left = kHead + ops::padded_state(kRows * kRows);
+    const std::int64_t right = left + ops::padded_state(kRows * kRows);
+    for (const KernelResult* result : {&got, &want}) {
+      expect_orthonormal(result->inputs[kState], left, kRows);
+      expect_orthonormal(result->inputs[kState], right + ops::padded_state(kColumns * kColumns),
+                         kColumns);
+    }
+    EXPECT_TRUE(
+        is_close(got.inputs[0], want.inputs[0], turned_basis_tolerance(step + 1), "weights"));
+    advance(own, got, step);
+    advance(cpu, want, step);
   }
 }
 
