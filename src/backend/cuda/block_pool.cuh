@@ -254,14 +254,7 @@ void launch_block_sums(const KernelArgs& args, const BlockSource<T>& source,
   const ChannelRows rows = rows_of(source.blocks, args.in_type(1).shape[0]);
   const auto sums = launch_channel_sums<T>(args, rows, BlockSums<T, kStore>{source, arrays, stored},
                                            space.partial);
-  launch_finish_sums(args, sums, rows.channels,
-                     FinishSums{arrays.weight,
-                                arrays.rstd,
-                                args.out<float>(1),
-                                args.out<float>(2),
-                                {space.a, space.b, space.c},
-                                double(ChannelRows::of(args.in_type(1).shape).rows),
-                                false});
+  launch_finish_norm(args, sums, arrays, false);
 }
 
 template <typename T>

@@ -68,22 +68,29 @@ struct NormDx {
   }
 };
 
-/// Outputs 1 and 2 (dweight, dbias) and the coefficients of dx from the sums over `shape`; dz is
-/// stored there if kStore.
+/// Outputs 1 and 2 (dweight, dbias) and the coefficients of dx from the sums over x, input 1.
+inline void launch_finish_norm(const KernelArgs& args, const PartialSums& sums,
+                               const NormalisationArrays& arrays, bool frozen) {
+  const BackwardWorkspace space(args);
+  const ChannelRows x = ChannelRows::of(args.in_type(1).shape);
+  launch_finish_sums(args, sums, x.channels,
+                     FinishSums{arrays.weight,
+                                arrays.rstd,
+                                args.out<float>(1),
+                                args.out<float>(2),
+                                {space.a, space.b, space.c},
+                                double(x.rows),
+                                frozen});
+}
+
+/// The same with the pass over `shape` that makes the sums; dz is stored there if kStore.
 template <typename T, bool kStore, typename Source>
 void launch_norm_sums(const KernelArgs& args, const ChannelRows& shape, const Source& source, T* dz,
                       const NormalisationArrays& arrays, bool frozen) {
   const BackwardWorkspace space(args);
   const auto sums = launch_channel_sums<T>(
       args, shape, NormSums<T, Source, kStore>{source, dz, arrays}, space.partial);
-  launch_finish_sums(args, sums, shape.channels,
-                     FinishSums{arrays.weight,
-                                arrays.rstd,
-                                args.out<float>(1),
-                                args.out<float>(2),
-                                {space.a, space.b, space.c},
-                                double(shape.rows),
-                                frozen});
+  launch_finish_norm(args, sums, arrays, frozen);
 }
 
 /// Output 0, dx.
