@@ -20,7 +20,7 @@ struct Layout {
     WorkspaceLayout layout;
     layout.reserve(BackwardWorkspace::bytes(x));
     dz = layout.reserve(bytes_of(x));
-    sums = layout.reserve(WeightLayout(s).bytes);
+    sums = layout.reserve(weight_layout(s).bytes);
     bytes = layout.bytes();
   }
 };

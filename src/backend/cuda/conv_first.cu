@@ -117,7 +117,7 @@ std::int64_t forward_workspace(const KernelQuery& query) {
 
 void launch_weight(const KernelArgs& args) {
   const FirstShape s = FirstShape::of(conv_geometry(args.attrs(), args.in_type(1)));
-  const WeightLayout layout(s);
+  const BlockSumsLayout layout = weight_layout(s);
   auto* partial = reinterpret_cast<float*>(args.workspace());
   dispatch_16_bit(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -137,7 +137,7 @@ KernelDef first_kernel(const std::string& op, void (*launch)(const KernelArgs&),
 }
 
 std::int64_t weight_workspace(const KernelQuery& query) {
-  return WeightLayout(FirstShape::of(conv_geometry(query.attrs, query.in[1]))).bytes;
+  return weight_layout(FirstShape::of(conv_geometry(query.attrs, query.in[1]))).bytes;
 }
 
 constexpr int kPriority = 20;  // above cuDNN's

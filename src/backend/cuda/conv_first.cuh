@@ -4,12 +4,11 @@
 // 3x3 windows over pictures of 3 channels on the tensor cores: 27 terms a pixel are too few for
 // libraries' tiles; here each pixel's terms are gathered once, into a row of 32 in shared memory.
 
+#include "backend/cuda/block_sums_layout.h"
 #include "backend/cuda/conv_sums.cuh"
-#include "backend/cuda/fc_epilogue.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/map.cuh"
 #include "backend/cuda/mma_instructions.cuh"
-#include "backend/cuda/workspace_layout.h"
 #include "ops/conv_geometry.h"
 
 namespace tr::cuda::first_conv {
@@ -189,21 +188,10 @@ inline LaunchShape blocks_of(const FirstShape& s, int pixels_of_tile) {
   return shape;
 }
 
-/// How the blocks' sums for the weights' gradient are added: their place, then what that takes.
-struct WeightLayout {
-  ColumnSums sums;
-  std::int64_t rest, bytes;
-
-  explicit WeightLayout(const FirstShape& s)
-      : sums{.rows = blocks_of(s, kWeightPixels).grid.x,
-             .columns = s.out_channels * kTerms,
-             .dtype = DType::FP32} {
-    WorkspaceLayout layout;
-    layout.reserve(sums.rows * sums.columns * std::int64_t(sizeof(float)));
-    rest = layout.reserve(sums.workspace_bytes());
-    bytes = layout.bytes();
-  }
-};
+/// Where the blocks' sums for the weights' gradient lie.
+inline BlockSumsLayout weight_layout(const FirstShape& s) {
+  return {blocks_of(s, kWeightPixels).grid.x, s.out_channels * kTerms};
+}
 
 /// x is input `i`; empty: the kernels take it.
 inline std::string refuse(const KernelQuery& query, std::size_t i) {

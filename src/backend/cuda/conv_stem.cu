@@ -182,7 +182,7 @@ void launch_weight(const KernelArgs& args) {
 }
 
 std::int64_t weight_workspace(const KernelQuery& query) {
-  return WeightLayout(StemShape::of(conv_geometry(query.attrs, query.in[1]))).bytes;
+  return weight_layout(StemShape::of(conv_geometry(query.attrs, query.in[1]))).bytes;
 }
 
 KernelDef stem_kernel(const std::string& op, void (*launch)(const KernelArgs&), std::size_t x,

@@ -4,10 +4,9 @@
 // The weights' gradient of conv_stem.cuh, of a dy that is there or made on the way.
 
 #include "backend/cuda/batch_norm.cuh"
+#include "backend/cuda/block_sums_layout.h"
 #include "backend/cuda/conv_stem.cuh"
-#include "backend/cuda/fc_epilogue.h"
 #include "backend/cuda/mma_instructions.cuh"
-#include "backend/cuda/workspace_layout.h"
 
 namespace tr::cuda::stem_conv {
 
@@ -218,28 +217,17 @@ inline LaunchShape weight_blocks(const StemShape& s) {
   return blocks_of(s, kWeightThreads, kWeightBlocks, kOut);
 }
 
-/// Workspace of the weights' gradient: the blocks' sums, then what adding them takes.
-struct WeightLayout {
-  ColumnSums sums;
-  std::int64_t rest, bytes;
+/// Where the blocks' sums for the weights' gradient lie.
+inline BlockSumsLayout weight_layout(const StemShape& s) {
+  return {weight_blocks(s).grid.x, s.out_channels * kTerms};
+}
 
-  explicit WeightLayout(const StemShape& s)
-      : sums{.rows = weight_blocks(s).grid.x,
-             .columns = s.out_channels * kTerms,
-             .dtype = DType::FP32} {
-    WorkspaceLayout layout;
-    layout.reserve(sums.rows * sums.columns * std::int64_t(sizeof(float)));
-    rest = layout.reserve(sums.workspace_bytes());
-    bytes = layout.bytes();
-  }
-};
-
-/// dweight [out_channels, 147] from dy and the picture x; the workspace is that of WeightLayout.
+/// dweight [out_channels, 147] from dy and the picture x; the workspace is that of weight_layout().
 template <typename T, typename Gradient>
 void launch_weight_sums(const KernelArgs& args, const T* dy, const T* x, const Gradient& gradient,
                         std::byte* workspace) {
   const StemShape s = StemShape::of(conv_geometry(args.attrs(), args.in_type(args.num_in() - 1)));
-  const WeightLayout layout(s);
+  const BlockSumsLayout layout = weight_layout(s);
   auto* partial = reinterpret_cast<float*>(workspace);
   LaunchShape shape = weight_blocks(s);
   shape.shared_bytes = sizeof(WeightStage<T, Gradient>);
