@@ -165,6 +165,10 @@ struct MuonStep {
   /// What is made orthogonal.
   TR_HOST_DEVICE float direction(float g, float& m) const {
     m = m + (1.0f - momentum) * (g - m);
+    return along(g, m);
+  }
+  /// The same of a momentum that has the gradient in it.
+  TR_HOST_DEVICE float along(float g, float m) const {
     return nesterov ? g + momentum * (m - g) : m;
   }
   TR_HOST_DEVICE MuonRates rates(const Rates& r, std::int64_t rows, std::int64_t columns) const {

@@ -146,6 +146,8 @@ class CublasLtProduct final : public Product {
   CublasLtProduct(const ProductShape& shape, Fused fused, cublasComputeType_t compute)
       : handle_(cublaslt_handle()),
         fused_(fused),
+        alpha_(shape.alpha),
+        beta_(shape.beta),
         first_(make_layout(shape.dtype, shape.transpose_b ? shape.n : shape.k,
                            shape.transpose_b ? shape.k : shape.n)),
         second_(make_layout(shape.dtype, shape.transpose_a ? shape.k : shape.m,
@@ -218,12 +220,12 @@ class CublasLtProduct final : public Product {
 
   void run(const KernelArgs& args, const ProductOperands& operands) const override {
     if (has_vector()) set(desc_.get(), vector_attribute(), operands.vector);
-    const float one = 1, zero = 0;
-    cublaslt().check(cublaslt().matmul(handle_, desc_.get(), &one, operands.b, first_.get(),
-                                       operands.a, second_.get(), &zero, operands.c, result_.get(),
-                                       operands.c, result_.get(), &algo_, operands.workspace,
-                                       workspace_bytes_, stream_of(args)),
-                     "cublasLtMatmul");
+    const void* addend = beta_ == 0 ? operands.c : operands.addend;
+    cublaslt().check(
+        cublaslt().matmul(handle_, desc_.get(), &alpha_, operands.b, first_.get(), operands.a,
+                          second_.get(), &beta_, addend, result_.get(), operands.c, result_.get(),
+                          &algo_, operands.workspace, workspace_bytes_, stream_of(args)),
+        "cublasLtMatmul");
   }
 
  private:
@@ -235,6 +237,7 @@ class CublasLtProduct final : public Product {
 
   cublasLtHandle_t handle_;
   Fused fused_;
+  float alpha_, beta_;
   Owned<cublasLtMatrixLayout_t> first_, second_, result_;
   Owned<cublasLtMatmulDesc_t> desc_{nullptr, nullptr};
   cublasLtMatmulAlgo_t algo_{};

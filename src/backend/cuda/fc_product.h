@@ -11,8 +11,8 @@
 
 namespace tr::cuda {
 
-/// C = op(A) op(B), all row-major and without gaps: C [m, n]; A [m, k], or [k, m] if transposed; B
-/// [k, n], or [n, k] if transposed. Sums are fp32.
+/// C = alpha op(A) op(B) + beta D, all row-major and without gaps: C [m, n]; A [m, k], or [k, m] if
+/// transposed; B [k, n], or [n, k] if transposed. Sums are fp32.
 struct ProductShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -26,6 +26,8 @@ struct ProductShape {
   std::int64_t batch = 1;
   std::int64_t a_stride = 0;
   std::int64_t b_stride = 0;
+  /// Other than 1 and 0: Fused::NONE only. D lies as C does.
+  float alpha = 1, beta = 0;
 
   std::int64_t result_elements() const { return m * n; }
 };
@@ -41,13 +43,15 @@ enum class Fused : std::uint8_t {
 /// Bits from row to row of a mask, bit j % 8 of byte j / 8 first.
 inline std::int64_t mask_row_bits(std::int64_t columns) { return (columns + 127) / 128 * 128; }
 
-/// Operands of one launch. `vector`, as `Fused` says, is of the result's dtype, or a mask.
+/// Operands of one launch. `vector`, as `Fused` says, is of the result's dtype, or a mask; `addend`
+/// is D, another matrix than C, where beta is not 0.
 struct ProductOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   void* vector = nullptr;
   std::byte* workspace = nullptr;
+  const void* addend = nullptr;
 };
 
 /// A product made ready for its shape. run() only enqueues; equal operands give equal bytes.

@@ -44,13 +44,26 @@ struct Strides {
   std::int64_t a, b, c;
 };
 
+/// What becomes of a sum: alpha sum + beta addend, which may be missing.
+template <typename Result>
+struct Blend {
+  float alpha, beta;
+  const Result* addend;
+
+  __device__ float operator()(float sum, std::int64_t at) const {
+    return addend == nullptr ? alpha * sum : alpha * sum + beta * to_float(addend[at]);
+  }
+};
+
 template <typename T, typename Result>
 __global__ __launch_bounds__(kThreads) void product_kernel(Operand<T> a, Operand<T> b, Result* c,
                                                            std::int64_t m, std::int64_t n,
-                                                           std::int64_t k, Strides strides) {
+                                                           std::int64_t k, Strides strides,
+                                                           Blend<Result> blend) {
   a.data += blockIdx.y * strides.a;
   b.data += blockIdx.y * strides.b;
   c += blockIdx.y * strides.c;
+  if (blend.addend != nullptr) blend.addend += blockIdx.y * strides.c;
   __shared__ float a_tile[kDepth][kTile + 1], b_tile[kDepth][kTile + 1];
   const std::int64_t across = ceil_div<std::int64_t>(n, kTile);
   const std::int64_t row = std::int64_t(blockIdx.x) / across * kTile;
@@ -78,7 +91,7 @@ __global__ __launch_bounds__(kThreads) void product_kernel(Operand<T> a, Operand
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const std::int64_t at = column + my_column + j * kSide;
-      if (r < m && at < n) c[r * n + at] = from_float<Result>(sums[i][j]);
+      if (r < m && at < n) c[r * n + at] = from_float<Result>(blend(sums[i][j], r * n + at));
     }
   }
 }
@@ -107,6 +120,7 @@ class SimtProduct final : public Product {
     const bool transpose_a = shape_.transpose_a, transpose_b = shape_.transpose_b;
     const Operand<T> a{static_cast<const T*>(operands.a), transpose_a ? 1 : k, transpose_a ? m : 1};
     const Operand<T> b{static_cast<const T*>(operands.b), transpose_b ? k : 1, transpose_b ? 1 : n};
+    const auto* addend = shape_.beta == 0 ? nullptr : static_cast<const Result*>(operands.addend);
     LaunchShape shape;
     shape.grid.x = unsigned(ceil_div<std::int64_t>(m, kTile) * ceil_div<std::int64_t>(n, kTile));
     shape.block.x = kThreads;
@@ -117,7 +131,9 @@ class SimtProduct final : public Product {
       left.data += first * shape_.a_stride;
       right.data += first * shape_.b_stride;
       launch(args, shape, product_kernel<T, Result>, left, right, c + first * m * n, m, n, k,
-             Strides{shape_.a_stride, shape_.b_stride, m * n});
+             Strides{shape_.a_stride, shape_.b_stride, m * n},
+             Blend<Result>{shape_.alpha, shape_.beta,
+                           addend == nullptr ? nullptr : addend + first * m * n});
     }
   }
 

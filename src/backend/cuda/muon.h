@@ -4,32 +4,42 @@
 #include <cstdint>
 
 #include "backend/cuda/fc_product.h"
-#include "ops/muon.h"
 
 namespace tr::cuda::optimizer {
 
-/// The products of a step of Newton-Schulz on X [rows, columns], bf16 with fp32 sums: A of X with
-/// itself on its shorter side (bf16), A A, and X with B (fp32).
+/// Matrices of one shape that are worked on together, and where each begins in the ranges.
+struct MuonMatrices {
+  std::int64_t rows = 0, columns = 0;
+  const std::int64_t* begins = nullptr;  // in the device's memory
+  std::int64_t count = 0;
+
+  std::int64_t elements() const { return rows * columns; }
+};
+
+/// Parameters of the polynomial b A + c A A, a X + B X: torch.optim.Muon's.
+constexpr float kMuonA = 3.4445f, kMuonB = -4.7750f, kMuonC = 2.0315f;
+
+/// The products of a step of Newton-Schulz on X [rows, columns], bf16 with fp32 sums, for all
+/// matrices at once: A, of X with itself on its shorter side; B = b A + c A A; a X + B X.
 struct MuonProducts {
   const Product* gram = nullptr;
   const Product* square = nullptr;
   const Product* apply = nullptr;
 };
 
-/// Where a matrix is worked on. `sum` holds as many elements as X, or as A if that is larger.
+/// Where matrices are worked on, one behind the other.
 struct MuonBuffers {
-  void* x = nullptr;     // bf16
-  void* gram = nullptr;  // bf16
-  float* sum = nullptr;
-  double* norms = nullptr;  // muon_num_sums()
-  float* scale = nullptr;
-  std::byte* workspace = nullptr;  // of the products
+  void *x = nullptr, *next_x = nullptr;     // bf16
+  void *gram = nullptr, *square = nullptr;  // bf16
+  double* norms = nullptr;                  // muon_num_sums() of each
+  float* scales = nullptr;                  // one of each
+  std::byte* workspace = nullptr;           // of the products
 };
 std::int64_t muon_num_sums(std::int64_t elements);
 
-/// One matrix's step. Enqueues only.
-void update_matrix(const KernelArgs& args, const ops::Matrix& matrix, const MuonProducts& products,
-                   const MuonBuffers& buffers);
+/// The step of matrices. Enqueues only.
+void update_matrices(const KernelArgs& args, const MuonMatrices& matrices,
+                     const MuonProducts& products, const MuonBuffers& buffers);
 /// AdamW's step of all segments that are no matrices. `num_state_inputs` stand before the copy of
 /// the weights, the two moments first.
 void update_others(const KernelArgs& args, int num_state_inputs = 2);

@@ -1,32 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 
+#include "backend/cuda/device_table.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/muon.h"
+#include "backend/cuda/workspace_layout.h"
 #include "core/log.h"
+#include "ops/muon.h"
 
 namespace tr::cuda::optimizer {
 namespace {
 
 using ops::Matrix;
 
-constexpr std::int64_t kAlign = 256;
+/// Of X and A of matrices that are worked on together, unless a single one takes more.
+constexpr std::int64_t kGroupBytes = 256 << 20;
+constexpr std::int64_t kMostMatrices = 65535;  // of a grid
 
-ProductShape product_of(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a,
-                        bool transpose_b, DType result) {
-  return {m, n, k, transpose_a, transpose_b, DType::BF16, result};
-}
+/// Matrices of one shape.
+struct Group {
+  std::int64_t rows, columns;
+  std::vector<std::int64_t> begins;
 
-/// gram, square, apply of a matrix.
-std::array<ProductShape, 3> products_of(const Matrix& m) {
-  const bool tall = m.rows > m.columns;
-  const std::int64_t side = std::min(m.rows, m.columns), other = std::max(m.rows, m.columns);
-  return {product_of(side, side, other, tall, !tall, DType::BF16),
-          product_of(side, side, side, false, false, DType::FP32),
-          product_of(m.rows, m.columns, side, false, false, DType::FP32)};
+  std::int64_t count() const { return std::int64_t(begins.size()); }
+  std::int64_t elements() const { return rows * columns; }
+  std::int64_t side() const { return std::min(rows, columns); }
+  /// Of bf16, each of them twice.
+  std::int64_t bytes() const { return 4 * count() * (elements() + side() * side()); }
+  /// Matrices that do not end where 16 bytes do are multiplied one by one.
+  bool takes(const Matrix& m) const {
+    constexpr std::int64_t kEven = 8;
+    return m.rows == rows && m.columns == columns && elements() % kEven == 0 &&
+           side() * side() % kEven == 0 && count() < kMostMatrices &&
+           bytes() + bytes() / count() <= kGroupBytes;
+  }
+
+  /// gram, square, apply.
+  std::array<ProductShape, 3> products() const {
+    const bool tall = rows > columns;
+    const std::int64_t other = std::max(rows, columns), square = side() * side();
+    ProductShape gram = product(side(), side(), other, elements(), elements());
+    gram.transpose_a = tall;
+    gram.transpose_b = !tall;
+    ProductShape of_gram = product(side(), side(), side(), square, square);
+    of_gram.alpha = kMuonC;
+    of_gram.beta = kMuonB;
+    ProductShape apply =
+        product(rows, columns, side(), tall ? elements() : square, tall ? square : elements());
+    apply.beta = kMuonA;
+    return {gram, of_gram, apply};
+  }
+
+ private:
+  ProductShape product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_stride,
+                       std::int64_t b_stride) const {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .dtype = DType::BF16,
+            .result = DType::BF16,
+            .batch = count(),
+            .a_stride = a_stride,
+            .b_stride = b_stride};
+  }
+};
+
+/// The matrices by shape, in the order in which shapes first appear.
+std::vector<Group> groups_of(const std::vector<Matrix>& matrices) {
+  std::vector<Group> groups;
+  for (const Matrix& m : matrices) {
+    const auto found = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Group& group) { return group.takes(m); });
+    if (found != groups.end()) {
+      found->begins.push_back(m.begin);
+    } else {
+      groups.push_back({m.rows, m.columns, {m.begin}});
+    }
+  }
+  return groups;
 }
 
 /// cuBLASLt where it takes the shape and has an algorithm here, else our own kernel.
@@ -34,8 +87,10 @@ std::unique_ptr<Product> make_product(const ProductShape& shape) {
   if (cublaslt_engine().refuse(shape).empty()) {
     if (auto product = cublaslt_engine().make(shape, Fused::NONE, "")) return product;
   }
-  log_info("muon: cuBLASLt has no algorithm for bf16 {} x {} x {}, our own kernel takes it",
-           shape.m, shape.n, shape.k);
+  log_info(
+      "muon: cuBLASLt has no algorithm for {} products of bf16 {} x {} x {}, our own kernel "
+      "takes them",
+      shape.batch, shape.m, shape.n, shape.k);
   return simt_engine().make(shape, Fused::NONE, "");
 }
 
@@ -47,66 +102,70 @@ std::int64_t workspace_of(const ProductShape& shape) {
   return bytes;
 }
 
-/// Byte offsets in the node's workspace, enough for each of its matrices in turn.
+/// Byte offsets in the node's workspace, enough for each of its groups in turn.
 struct Layout {
-  std::int64_t x = 0, gram = 0, sum = 0, norms = 0, scale = 0, products = 0, bytes = 0;
+  std::int64_t x, next_x, gram, square, norms, scales, products, bytes;
 
-  explicit Layout(const std::vector<Matrix>& matrices) {
-    std::int64_t elements = 0, squares = 0, num_norms = 0, product_bytes = 0;
-    for (const Matrix& m : matrices) {
-      const std::int64_t side = std::min(m.rows, m.columns);
-      elements = std::max(elements, m.elements());
-      squares = std::max(squares, side * side);
-      num_norms = std::max(num_norms, muon_num_sums(m.elements()));
-      for (const ProductShape& p : products_of(m))
+  explicit Layout(const std::vector<Group>& groups) {
+    std::int64_t elements = 0, squares = 0, num_norms = 0, count = 0, product_bytes = 0;
+    for (const Group& group : groups) {
+      elements = std::max(elements, group.count() * group.elements());
+      squares = std::max(squares, group.count() * group.side() * group.side());
+      num_norms = std::max(num_norms, group.count() * muon_num_sums(group.elements()));
+      count = std::max(count, group.count());
+      for (const ProductShape& p : group.products())
         product_bytes = std::max(product_bytes, workspace_of(p));
     }
-    const auto reserve = [&](std::int64_t wanted) {
-      const std::int64_t at = bytes;
-      bytes += ceil_div(wanted, kAlign) * kAlign;
-      return at;
-    };
-    x = reserve(2 * elements);
-    gram = reserve(2 * squares);
-    sum = reserve(4 * elements);  // side * side <= rows * columns
-    norms = reserve(8 * num_norms);
-    scale = reserve(4);
-    products = reserve(product_bytes);
+    WorkspaceLayout parts;
+    x = parts.reserve(2 * elements);
+    next_x = parts.reserve(2 * elements);
+    gram = parts.reserve(2 * squares);
+    square = parts.reserve(2 * squares);
+    norms = parts.reserve(8 * num_norms);
+    scales = parts.reserve(4 * count);
+    products = parts.reserve(product_bytes);
+    bytes = parts.bytes();
+  }
+};
+
+/// A group made ready for the device.
+struct PreparedGroup {
+  DeviceTable<std::int64_t> begins;
+  MuonMatrices matrices;
+  std::array<std::unique_ptr<Product>, 3> products;
+
+  explicit PreparedGroup(const Group& group)
+      : begins(group.begins), matrices{group.rows, group.columns, begins.data(), group.count()} {
+    const auto shapes = group.products();
+    for (std::size_t i = 0; i < shapes.size(); ++i) products[i] = make_product(shapes[i]);
   }
 };
 
 class Muon final : public PreparedKernel {
  public:
-  explicit Muon(const KernelQuery& query)
-      : matrices_(ops::matrices_of(query.attrs)), layout_(matrices_) {
-    for (const Matrix& m : matrices_) {
-      auto& made = products_[{m.rows, m.columns}];
-      if (made[0]) continue;
-      const auto shapes = products_of(m);
-      for (std::size_t i = 0; i < shapes.size(); ++i) made[i] = make_product(shapes[i]);
-    }
+  explicit Muon(const std::vector<Group>& groups) : layout_(groups) {
+    for (const Group& group : groups) groups_.emplace_back(group);
   }
 
   void run(const KernelArgs& args) const override {
     std::byte* base = args.workspace();
     const MuonBuffers buffers{base + layout_.x,
+                              base + layout_.next_x,
                               base + layout_.gram,
-                              reinterpret_cast<float*>(base + layout_.sum),
+                              base + layout_.square,
                               reinterpret_cast<double*>(base + layout_.norms),
-                              reinterpret_cast<float*>(base + layout_.scale),
+                              reinterpret_cast<float*>(base + layout_.scales),
                               base + layout_.products};
-    for (const Matrix& m : matrices_) {
-      const auto& made = products_.at({m.rows, m.columns});
-      update_matrix(args, m, {made[0].get(), made[1].get(), made[2].get()}, buffers);
+    for (const PreparedGroup& group : groups_) {
+      const auto& made = group.products;
+      update_matrices(args, group.matrices, {made[0].get(), made[1].get(), made[2].get()}, buffers);
     }
     update_others(args);
   }
 
  private:
-  std::vector<Matrix> matrices_;
   Layout layout_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::array<std::unique_ptr<Product>, 3>>
-      products_;
+  std::vector<PreparedGroup> groups_;
 };
 
 KernelDef muon_kernel() {
@@ -115,9 +174,11 @@ KernelDef muon_kernel() {
   def.device = DeviceKind::CUDA;
   def.name = "cuda.muon";
   def.workspace_bytes = [](const KernelQuery& query) {
-    return Layout(ops::matrices_of(query.attrs)).bytes;
+    return Layout(groups_of(ops::matrices_of(query.attrs))).bytes;
   };
-  def.prepare = [](const KernelQuery& query, int) { return std::make_unique<Muon>(query); };
+  def.prepare = [](const KernelQuery& query, int) {
+    return std::make_unique<Muon>(groups_of(ops::matrices_of(query.attrs)));
+  };
   return def;
 }
 

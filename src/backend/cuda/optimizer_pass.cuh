@@ -130,6 +130,17 @@ __device__ inline void update_vector(const Ranges<T>& ranges, std::int64_t i, in
   }
 }
 
+/// True if all elements of a tile are of one matrix.
+template <int kVectors>
+__device__ inline bool in_matrix(const StepInputs& step, std::int64_t tile) {
+  constexpr std::int64_t kElements = std::int64_t(kVectors) * kThreads * kWidth;
+  const std::int64_t begin = tile * kElements, end = begin + kElements;
+  const int i = segment_at(step, begin);
+  if (i == step.num_segments) return false;
+  const Segment& s = step.segments[i];
+  return s.rows > 0 && s.begin <= begin && end <= s.begin + s.count;
+}
+
 /// The whole pass. Update gives Shared (computed once a block by prepare()), Factors (once a
 /// segment), and operator() for one element; kMoments says which of m1, m2, m3 it uses.
 template <typename Update, int kVectors, typename T>
@@ -138,6 +149,9 @@ __global__ __launch_bounds__(kThreads) void update_kernel(Ranges<T> ranges, Step
   __shared__ GradientScale shared_scale;
   __shared__ typename Update::Shared shared;
   Tile<kVectors, Update::kMoments> held;
+  if constexpr (requires { Update::kLeavesMatrices; }) {
+    if (in_matrix<kVectors>(step, blockIdx.x)) return;
+  }
   load_tile<Update, kVectors>(ranges, blockIdx.x, held);
   const bool skip = *step.found_inf != 0;
   const float* row = step_row(step);

@@ -167,11 +167,14 @@ TEST_F(CudaKernelsTest, FormulasLeaveTheRest) {
 /// Matrices, vectors between them; rectangular, so that no singular value is near 0 and bf16's
 /// rounding is not enlarged.
 struct MuonCase {
-  Table table{{48 * 200, 200, 200 * 48, 48, 33 * 100, 7, 16 * 64}, 128, 0};
+  Table table{
+      {48 * 200, 200, 200 * 48, 48, 33 * 100, 48 * 200, 16 * 64, 48 * 200, 33 * 100, 200 * 48},
+      128,
+      0};
   std::vector<std::int64_t> matrices;
 
   explicit MuonCase(bool frozen) {
-    const std::int64_t rows[] = {48, 0, 200, 0, 33, 0, 16};
+    const std::int64_t rows[] = {48, 0, 200, 0, 33, 48, 16, 48, 33, 200};
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
       Segment& s = table.rows[i];
       s.frozen = frozen && i == 2 ? 1 : 0;
