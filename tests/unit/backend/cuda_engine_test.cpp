@@ -119,33 +119,6 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(DType::FP32, DType::FP16, DType::BF16)),
     case_name);
 
-// What is not a number in one operand stays where the formula puts it: nothing is multiplied by a
-// zero that only fills a tile.
-TEST(CudaThinTest, NanStaysInItsRowAndColumn) {
-  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
-  const std::int64_t rows = 100, in = 70, out = 10;
-  for (const DType dtype : {DType::FP32, DType::FP16}) {
-    Array values = array_of(random({rows, in}, 1, dtype));
-    values[33 * in + 7] = std::nan("");
-    const Tensor x = tensor_of(values, dtype), dy = random({rows, out}, 2, dtype);
-    const Tensor dweight =
-        run_cuda_kernel({"fc_dweight", {}, {dy, x}, "cuda.fc_dweight.thin"}).outputs[0];
-    for (std::int64_t i = 0; i < out * in; ++i) {
-      ASSERT_EQ(std::isnan(dweight.at(i)), i % in == 7) << name_of(dtype) << " element " << i;
-    }
-    Array gradients = array_of(dy);
-    gradients[33 * out + 3] = std::nan("");
-    const Tensor dx = run_cuda_kernel({"fc_dx",
-                                       {},
-                                       {tensor_of(gradients, dtype), random({out, in}, 3, dtype)},
-                                       "cuda.fc_dx.thin"})
-                          .outputs[0];
-    for (std::int64_t i = 0; i < rows * in; ++i) {
-      ASSERT_EQ(std::isnan(dx.at(i)), i / in == 33) << name_of(dtype) << " element " << i;
-    }
-  }
-}
-
 TEST(CudaBenchTest, MeasuresAndItsChoiceIsAcceptedAgain) {
   if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
   const std::vector<TensorType> in = {
