@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole epochs of MLPs on a GPU, end to end: data, augmentation, training and validation, as a
 // user's program runs them. Row mlp_article is the first article's job; others vary batch, width,
-// depth and ops.
+// depth and ops. With --peak also what share of the GPU's fastest products, measured right behind
+// the training, a training step reaches.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,8 @@
 #include "core/clock.h"
 #include "core/format.h"
 #include "core/log.h"
+#include "gpu_meter.h"
+#include "matmul_peak.h"
 #include "renaissance.h"
 
 namespace tr::bench {
@@ -24,7 +27,7 @@ struct Options {
   int batch = 200, epochs = 20, device = 0, seed = 1;
   double dropout = 0;
   std::string name = "mlp_article";
-  bool augment = true, profile = false;
+  bool augment = true, profile = false, peak = false;
 };
 
 BluePrint activation(const std::string& name) {
@@ -59,11 +62,13 @@ Session session_of(const Options& options) {
   return session;
 }
 
-/// Epochs/s of every epoch but the first, validation and all bookkeeping included.
+/// Of every epoch but the first: epochs/s, validation and all bookkeeping included, and the time of
+/// a step of a whole batch in the training phase alone.
 struct Run {
-  std::vector<double> rates;
+  std::vector<double> rates, step_ms;
   TrainingResult result;
   double compile_ms = 0;
+  std::string meter;
 };
 
 Run run_epochs(const Options& options) {
@@ -94,8 +99,13 @@ Run run_epochs(const Options& options) {
     }
     std::fprintf(stderr, "  %-40s %8.2f us\n", "sum", sum * 1e6);
   }
+  GpuMeter meter(options.device);
   run.result = task.run();
-  for (std::size_t e = 1; e < ends.size(); ++e) run.rates.push_back(1 / (ends[e] - ends[e - 1]));
+  run.meter = meter.stop();
+  for (std::size_t e = 1; e < ends.size(); ++e) {
+    run.rates.push_back(1 / (ends[e] - ends[e - 1]));
+    run.step_ms.push_back(1e3 * options.batch / run.result.history[e].images_per_s);
+  }
   return run;
 }
 
@@ -128,14 +138,49 @@ void set_torch_peer(Row& row, const Options& options) {
   set_peer(row, fmt::format("{}, top-1 {:.4f}", name, top1), summarize(rates), false);
 }
 
+DType product_dtype(const std::string& amp) {
+  if (amp == "fp16") return DType::FP16;
+  if (amp == "bf16") return DType::BF16;
+  throw_as<InvalidArgument>("--peak: --amp is {}, expected fp16 or bf16", amp);
+}
+
+/// Rows of the peak, and of the step's products over the step's time as a rate and as its share.
+void add_peak(const Options& options, const Run& run, Report& report) {
+  std::vector<std::int64_t> sizes = {28 * 28};
+  sizes.insert(sizes.end(), options.widths.begin(), options.widths.end());
+  sizes.push_back(10);
+  const double flops = step_flops(options.batch, sizes);
+  std::vector<double> rates;
+  for (const double ms : run.step_ms) rates.push_back(flops / ms * 1e-9);
+  const Summary rate = summarize(rates);
+  report.add(make_row(options.name + ".products", "TFLOP/s", rate));
+  for (const auto& [operands, suffix] :
+       {std::pair(Operands::UNIFORM, ""), std::pair(Operands::CONSTANT, "_of_constants")}) {
+    GpuMeter meter(options.device);
+    const MatmulPeak peak =
+        measure_matmul_peak(options.device, product_dtype(options.amp), operands);
+    const std::string name = std::string("matmul_peak") + suffix;
+    report.set_env(name + ".shape", peak.shape);
+    report.set_env(name + ".clock_and_power", meter.stop());
+    report.add(make_row(name, "TFLOP/s", peak.tflops));
+    Summary share = rate;
+    share.median /= peak.tflops.median, share.spread /= peak.tflops.median;
+    report.add(make_row(std::string("flops_share") + suffix, "of " + name, share));
+  }
+}
+
 void measure(const Options& options, Report& report) {
+  if (options.peak) product_dtype(options.amp);  // or it is refused before the training
   const Run run = run_epochs(options);
   Row row = make_row(options.name, "epochs/s", summarize(run.rates));
   if (!options.python.empty()) set_torch_peer(row, options);
   report.set_env(options.name + ".compile_ms", fmt::format("{:.0f}", run.compile_ms));
   report.set_env(options.name + ".best_top1", fmt::format("{:.4f}", run.result.best_top1));
   report.set_env(options.name + ".weights_sha256", run.result.weights_sha256);
+  report.set_env(options.name + ".clock_and_power", run.meter);
   report.add(std::move(row));
+  report.add(make_row(options.name + ".step", "ms", summarize(run.step_ms)));
+  if (options.peak) add_peak(options, run, report);
 }
 
 int run(int argc, char** argv) {
@@ -155,6 +200,7 @@ int run(int argc, char** argv) {
   app.add_option("--epochs", options.epochs, "the first is not counted")->capture_default_str();
   app.add_option("--seed", options.seed, "")->capture_default_str();
   app.add_flag("!--no-augment", options.augment, "images as they are");
+  app.add_flag("--peak", options.peak, "measure large products too: a step's share of their rate");
   app.add_flag("--profile", options.profile, "print each op's time first");
   CLI11_PARSE(app, argc, argv);
   Report report(argc, argv);
