@@ -159,6 +159,37 @@ std::map<std::string_view, Epilogue> make_table() {
   return table;
 }
 
+constexpr int kStreamThreads = 256;
+constexpr int kStreamVectors = 4;  // of 16 bytes that a thread asks for at once
+
+/// x = 0 where the gate, or x itself where there is none, is <= 0. From the end on: what the
+/// product wrote last may still lie in the L2 cache.
+template <typename T, bool kGated>
+__global__ __launch_bounds__(kStreamThreads) void drop_kernel(const uint4* gate, uint4* x,
+                                                              std::int64_t count) {
+  const std::int64_t last =
+      count - 1 - std::int64_t(blockIdx.x) * (kStreamVectors * kStreamThreads) - threadIdx.x;
+  uint4 values[kStreamVectors], saved[kStreamVectors];
+#pragma unroll
+  for (int j = 0; j < kStreamVectors; ++j) {
+    const std::int64_t i = last - j * kStreamThreads;
+    if (i >= 0) values[j] = x[i];
+    if (kGated && i >= 0) saved[j] = gate[i];
+  }
+#pragma unroll
+  for (int j = 0; j < kStreamVectors; ++j) {
+    const std::int64_t i = last - j * kStreamThreads;
+    if (i < 0) return;
+    const uint4 by = kGated ? saved[j] : values[j];
+    values[j].x &= ~not_positive(by.x, T{});
+    values[j].y &= ~not_positive(by.y, T{});
+    values[j].z &= ~not_positive(by.z, T{});
+    values[j].w &= ~not_positive(by.w, T{});
+    x[i] = values[j];
+  }
+}
+
+/// Of any place and number.
 template <typename T>
 struct DropWhereNotPositive {
   const T* gate;
@@ -175,6 +206,32 @@ struct DropWhereNotPositive {
     store(x + i, values);
   }
 };
+
+/// A thread makes kStreamVectors bytes of the mask, each of eight neighbours of 16 bits. Rows of
+/// whole mask rows lie one behind the other.
+template <typename T>
+__global__ __launch_bounds__(kStreamThreads) void mark_whole_rows_kernel(const uint4* gate,
+                                                                         std::uint8_t* mask,
+                                                                         std::int64_t count) {
+  const std::int64_t first =
+      std::int64_t(blockIdx.x) * (kStreamVectors * kStreamThreads) + threadIdx.x;
+  uint4 values[kStreamVectors] = {};
+#pragma unroll
+  for (int j = 0; j < kStreamVectors; ++j) {
+    if (first + j * kStreamThreads < count) values[j] = gate[first + j * kStreamThreads];
+  }
+#pragma unroll
+  for (int j = 0; j < kStreamVectors; ++j) {
+    const std::uint32_t words[4] = {values[j].x, values[j].y, values[j].z, values[j].w};
+    std::uint32_t bits = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const std::uint32_t kept = ~not_positive(words[w], T{});
+      bits |= ((kept & 1) | (kept >> 30 & 2)) << (2 * w);
+    }
+    if (first + j * kStreamThreads < count) mask[first + j * kStreamThreads] = std::uint8_t(bits);
+  }
+}
 
 /// A thread makes a byte of the mask: eight neighbours of a row. Bits behind the last column are 0.
 template <typename T>
@@ -208,26 +265,53 @@ const Epilogue* find_epilogue(std::string_view name) {
   return found == table.end() ? nullptr : &found->second;
 }
 
+namespace {
+
+/// A grid whose threads take kStreamVectors of `vectors` each.
+LaunchShape stream_shape(std::int64_t vectors) {
+  return shape_for(ceil_div<std::int64_t>(vectors, epilogue::kStreamVectors),
+                   epilogue::kStreamThreads, INT32_MAX);
+}
+
+}  // namespace
+
 void drop_where_not_positive(const KernelArgs& args, const void* gate, void* x, DType dtype,
                              std::int64_t count) {
+  const std::int64_t bytes = count * std::int64_t(size_of(dtype));
   dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* from = static_cast<const T*>(gate);
     auto* to = static_cast<T*>(x);
-    launch_map<kVectorBytes / int(sizeof(T))>(args, count, aligned_to(kVectorBytes, from, to),
-                                              epilogue::DropWhereNotPositive<T>{from, to});
+    const bool aligned = aligned_to(kVectorBytes, from, to);
+    if (!aligned || bytes % kVectorBytes != 0) {
+      launch_map<kVectorBytes / int(sizeof(T))>(args, count, aligned,
+                                                epilogue::DropWhereNotPositive<T>{from, to});
+      return;
+    }
+    const std::int64_t vectors = bytes / kVectorBytes;
+    launch(args, stream_shape(vectors),
+           gate == x ? epilogue::drop_kernel<T, false> : epilogue::drop_kernel<T, true>,
+           static_cast<const uint4*>(gate), static_cast<uint4*>(x), vectors);
   });
 }
 
 void mark_positive(const KernelArgs& args, const void* gate, void* mask, DType dtype,
                    std::int64_t rows, std::int64_t columns) {
   const std::int64_t row_bytes = mask_row_bits(columns) / 8;
+  auto* bits = static_cast<std::uint8_t*>(mask);
   dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* from = static_cast<const T*>(gate);
     const bool wide = columns % 8 == 0 && aligned_to(8 * sizeof(T), from);
+    if constexpr (sizeof(T) == 2) {
+      if (wide && row_bytes * 8 == columns) {
+        launch(args, stream_shape(rows * row_bytes), epilogue::mark_whole_rows_kernel<T>,
+               static_cast<const uint4*>(gate), bits, rows * row_bytes);
+        return;
+      }
+    }
     launch(args, shape_for(rows * row_bytes, 256, INT32_MAX), epilogue::mark_positive_kernel<T>,
-           from, static_cast<std::uint8_t*>(mask), rows, columns, row_bytes, wide);
+           from, bits, rows, columns, row_bytes, wide);
   });
 }
 

@@ -35,14 +35,6 @@ struct Gate {
   }
 };
 
-/// All bits of each half that is <= 0.
-__device__ std::uint32_t not_positive(std::uint32_t pair, __half) {
-  return __hle2_mask(*reinterpret_cast<const __half2*>(&pair), __half2{});
-}
-__device__ std::uint32_t not_positive(std::uint32_t pair, __nv_bfloat16) {
-  return __hle2_mask(*reinterpret_cast<const __nv_bfloat162*>(&pair), __nv_bfloat162{});
-}
-
 /// A thread's terms of rows of dy as mma's first operand. Loads do not branch: what lies outside is
 /// read somewhere inside, and zero if it is a term; a row outside gives results that nobody wants.
 template <int kSteps>

@@ -30,6 +30,18 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
+/// All bits of each element of a word (one fp32, two of 16 bits) that is <= 0; none of one that is
+/// not a number.
+__device__ inline std::uint32_t not_positive(std::uint32_t word, float) {
+  return __uint_as_float(word) <= 0.0f ? ~0u : 0u;
+}
+__device__ inline std::uint32_t not_positive(std::uint32_t word, __half) {
+  return __hle2_mask(*reinterpret_cast<const __half2*>(&word), __half2{});
+}
+__device__ inline std::uint32_t not_positive(std::uint32_t word, __nv_bfloat16) {
+  return __hle2_mask(*reinterpret_cast<const __nv_bfloat162*>(&word), __nv_bfloat162{});
+}
+
 /// `N` neighbours, loaded and stored by one instruction.
 template <typename T, int N>
 struct alignas(sizeof(T) * N) Vector {

@@ -79,6 +79,23 @@ TEST_P(CudaEngineTest, FcDx) {
   EXPECT_EQ(kernels_.contains("cuda.fc_dx.thin"), out <= 64);
 }
 
+// As PyTorch's threshold_backward, whatever form drops: a gradient passes where the result is not a
+// number, and one that is not a number is dropped like any other.
+TEST_P(CudaEngineTest, FcDxOfWhatIsNotANumber) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  Array gradients = array_of(random({rows, out}, 6, dtype));
+  gradients[rows / 2 * out] = std::nan("");
+  Array results = array_of(random({rows, in}, 8, dtype));
+  for (std::int64_t i = 0; i < rows * in; i += 5) {
+    results[i] = i % 15 == 0 ? std::nan("") : i % 15 == 5 ? -0.0 : 0.0;
+  }
+  check({"fc_dx",
+         {{"activation", std::string("relu")}},
+         {tensor_of(gradients, dtype), random({out, in}, 7, dtype), tensor_of(results, dtype)}},
+        out);
+}
+
 TEST_P(CudaEngineTest, FcDweight) {
   const auto& [shape, dtype] = GetParam();
   const auto& [rows, in, out] = shape;
