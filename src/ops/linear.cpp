@@ -61,6 +61,25 @@ std::vector<TensorType> infer(const Attrs& attrs, Types in) {
   return {{x.shape.with_dim(x.shape.rank() - 1, weight.shape[0]), x.dtype}};
 }
 
+constexpr std::int64_t kMaskColumns = 128;  // a multiple: a mask's rows are whole 16 bytes
+
+/// One bit an element of a rectifier's result. @throws InvalidArgument  it can have no mask.
+TensorType mask_of(const TensorType& y) {
+  const std::int64_t columns = y.shape.back();
+  TR_CHECK(size_of(y.dtype) == 2 && columns % kMaskColumns == 0,
+           "the rectifier's result is {}, expected 16 bits and rows of a multiple of {} for a mask",
+           y, kMaskColumns);
+  return {y.shape.with_dim(y.shape.rank() - 1, columns / 8), DType::UINT8};
+}
+
+std::vector<TensorType> infer_marked(const Attrs& attrs, Types in) {
+  std::vector<TensorType> out = infer(attrs, in);
+  TR_CHECK(attrs.str("activation") == "relu", "activation is '{}', expected 'relu' with a mask",
+           attrs.str("activation"));
+  out.push_back(mask_of(out[0]));
+  return out;
+}
+
 std::vector<TensorId> gradient(GraphBuilder& builder, const Node& node, Ids dout) {
   TR_CHECK(node.attrs.str("activation").empty(),
            "activation is '{}' before the backward pass is made, expected ''",
@@ -92,7 +111,12 @@ std::vector<TensorType> infer_dx(const Attrs& attrs, Types in) {
   TR_CHECK(ops::given(in, 2) == !attrs.str("activation").empty(),
            "gate is {}, expected it {} (activation '{}')", ops::given(in, 2) ? "given" : "missing",
            attrs.str("activation").empty() ? "missing" : "given", attrs.str("activation"));
-  if (ops::given(in, 2)) ops::check_same("gate", in[2], dx, "that of dx");
+  const bool mask = ops::given(in, 2) && in[2].dtype == DType::UINT8;
+  if (mask && attrs.str("activation") == "relu") {
+    ops::check_same("gate", in[2], mask_of(dx), "one bit an element of dx");
+  } else if (ops::given(in, 2)) {
+    ops::check_same("gate", in[2], dx, "that of dx");
+  }
   return {dx};
 }
 
@@ -140,6 +164,21 @@ const OpRegistration kFc{{.name = "fc",
                           .implied_flatten = true,
                           .doc = "y = activation(x W^T + b). torch.nn.functional.linear"}};
 
+const OpRegistration kFcMarked{
+    {.name = "fc_marked",
+     .inputs = {"x", "weight", "bias"},
+     .outputs = {"y", "mask"},
+     .attrs = {{"out_features", std::int64_t{0}, false, "0: from weight"},
+               {"bias", true, false, "whether bias is given"},
+               {"activation", std::string("relu"), false, "relu"},
+               kAlpha},
+     .num_optional_inputs = 1,
+     .infer = infer_marked,
+     .cost = cost,
+     .precision = Precision::LOW,
+     .fused = true,
+     .doc = "fc with relu; mask has a bit for each element, set where y is not <= 0."}};
+
 const OpRegistration kFcDx{
     {.name = "fc_dx",
      .inputs = {"dy", "weight", "gate"},
@@ -149,7 +188,7 @@ const OpRegistration kFcDx{
      .infer = infer_dx,
      .cost = cost_dx,
      .precision = Precision::LOW,
-     .doc = "dx = (dy W) * activation'(gate); gate is what the activation saved."}};
+     .doc = "dx = (dy W) * activation'(gate); gate is what the activation saved, or relu's mask."}};
 
 const OpRegistration kFcDweight{
     {.name = "fc_dweight",

@@ -34,6 +34,7 @@ std::string refuse_operands(const MatmulEngine& engine, const KernelQuery& query
   if (!activation.empty() && find_activation(activation) == nullptr) {
     return fmt::format("there are no rows of activation '{}'", activation);
   }
+  if (query.in.size() > 2 && query.in[2].dtype == DType::UINT8) return "it takes no masks";
   return engine.refuse(dtype);
 }
 

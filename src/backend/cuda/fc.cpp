@@ -32,6 +32,11 @@ float activation_alpha(const Attrs& attrs) {
   return attrs.contains("alpha") ? attrs.f32("alpha") : 0.0f;
 }
 
+/// The gate of fc_dx is a mask, one bit an element that relu let through, as fc_marked makes it.
+bool has_mask(const KernelQuery& query) {
+  return query.in.size() > 2 && query.in[2].dtype == DType::UINT8;
+}
+
 /// How a product and what follows it are made.
 enum class Form : std::uint8_t {
   PLAIN,    // nothing follows
@@ -141,6 +146,7 @@ class Fc final : public PreparedKernel {
       : chosen_(choose_plan<Fc>(engine, query)),
         stored_(query.out[0].dtype),
         relu_(activation_name(query.attrs) == "relu"),
+        mask_(query.out.size() > 1),
         epilogue_(find_epilogue(activation_name(query.attrs))),
         alpha_(activation_alpha(query.attrs)) {}
 
@@ -162,8 +168,11 @@ class Fc final : public PreparedKernel {
                                 .vector = const_cast<void*>(vector),
                                 .workspace = args.workspace()});
     // Not by the library's epilogue, which makes 0 of NaN.
-    if (!separate && relu_) {
-      drop_where_not_positive(args, y, y, stored_, plan.product.result_elements());
+    const std::int64_t count = plan.product.result_elements();
+    if (!separate && mask_) {
+      relu_and_mark(args, y, args.out<std::byte>(1), stored_, count);
+    } else if (!separate && relu_) {
+      drop_where_not_positive(args, y, y, stored_, count);
     }
     if (!separate) return;
     epilogue_->forward(args, {.product = reinterpret_cast<const float*>(product),
@@ -173,12 +182,14 @@ class Fc final : public PreparedKernel {
                               .rows = plan.product.m,
                               .columns = plan.product.n,
                               .alpha = alpha_});
+    if (mask_)
+      mark_positive(args, y, args.out<std::byte>(1), stored_, plan.product.m, plan.product.n);
   }
 
  private:
   ChosenPlan chosen_;
   DType stored_;
-  bool relu_;
+  bool relu_, mask_;
   const Epilogue* epilogue_;
   float alpha_;
 };
@@ -189,6 +200,7 @@ class FcDx final : public PreparedKernel {
   static std::vector<Form> forms(const KernelQuery& query) {
     const std::string activation = activation_name(query.attrs);
     if (activation.empty()) return {Form::PLAIN};
+    if (has_mask(query)) return {Form::MASKED, Form::FUSED};
     // Rounding before relu's derivative, which is 0 or 1, is rounding after it.
     if (activation == "relu" && query.out[0].dtype != DType::FP32) {
       return {Form::FUSED, Form::MASKED, Form::SEPARATE};
@@ -202,8 +214,10 @@ class FcDx final : public PreparedKernel {
                        .k = query.in[1].shape[0],
                        .dtype = query.in[0].dtype,
                        .result = form == Form::SEPARATE ? DType::FP32 : dx.dtype};
-    if (form == Form::MASKED)
-      return {engine, shape, form, Fused::MASK, shape.m * mask_row_bits(shape.n) / 8};
+    if (form == Form::MASKED) {
+      const std::int64_t bytes = shape.m * mask_row_bits(shape.n) / 8;
+      return {engine, shape, form, Fused::MASK, has_mask(query) ? 0 : bytes};
+    }
     const bool staged = form == Form::SEPARATE && dx.dtype != DType::FP32;
     return {engine, shape, form, Fused::NONE, staged ? shape.result_elements() * kFloatBytes : 0};
   }
@@ -211,30 +225,32 @@ class FcDx final : public PreparedKernel {
   FcDx(const ProductEngine& engine, const KernelQuery& query)
       : chosen_(choose_plan<FcDx>(engine, query)),
         stored_(query.out[0].dtype),
+        mask_(has_mask(query)),
         epilogue_(find_epilogue(activation_name(query.attrs))),
         alpha_(activation_alpha(query.attrs)) {}
 
   void run(const KernelArgs& args) const override {
     const Plan& plan = chosen_.plan;
     auto* dx = args.out<std::byte>(0);
+    const std::byte* gate = args.has_in(2) ? args.in<std::byte>(2) : nullptr;
     const bool separate = plan.form == Form::SEPARATE;
     std::byte* extra = args.workspace() + plan.extra;
     std::byte* product = separate && stored_ != DType::FP32 ? extra : dx;
-    if (plan.form == Form::MASKED) {
-      mark_positive(args, args.in<std::byte>(2), extra, stored_, plan.product.m, plan.product.n);
+    if (plan.form == Form::MASKED && !mask_) {
+      mark_positive(args, gate, extra, stored_, plan.product.m, plan.product.n);
     }
     chosen_.product->run(args, {.a = args.in<std::byte>(0),
                                 .b = args.in<std::byte>(1),
                                 .c = product,
-                                .vector = extra,
+                                .vector = mask_ ? const_cast<std::byte*>(gate) : extra,
                                 .workspace = args.workspace()});
     if (plan.form == Form::FUSED) {
-      drop_where_not_positive(args, args.in<std::byte>(2), dx, stored_,
-                              plan.product.result_elements());
+      const auto drop = mask_ ? drop_where_not_marked : drop_where_not_positive;
+      drop(args, gate, dx, stored_, plan.product.result_elements());
     }
     if (!separate) return;
     epilogue_->backward(args, {.product = reinterpret_cast<const float*>(product),
-                               .gate = args.in<std::byte>(2),
+                               .gate = gate,
                                .result = dx,
                                .dtype = stored_,
                                .rows = plan.product.m,
@@ -245,6 +261,7 @@ class FcDx final : public PreparedKernel {
  private:
   ChosenPlan chosen_;
   DType stored_;
+  bool mask_;
   const Epilogue* epilogue_;
   float alpha_;
 };
@@ -378,6 +395,7 @@ const std::vector<KernelRegistration> kKernels = [] {
   for (const ProductEngine* engine :
        {&cublaslt_tf32_engine(), &cublaslt_engine(), &simt_engine()}) {
     all.emplace_back(fc_kernel<Fc>("fc", *engine), engine->priority);
+    all.emplace_back(fc_kernel<Fc>("fc_marked", *engine), engine->priority);
     all.emplace_back(fc_kernel<FcDx>("fc_dx", *engine), engine->priority);
     all.emplace_back(fc_kernel<FcDweight>("fc_dweight", *engine), engine->priority);
   }

@@ -9,6 +9,7 @@
 #include "backend/cuda/fc_product.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/map.cuh"
+#include "backend/cuda/relu_mask.cuh"
 #include "backend/cuda/scalar.cuh"
 #include "backend/elementwise_functors.h"
 
@@ -162,29 +163,44 @@ std::map<std::string_view, Epilogue> make_table() {
 constexpr int kStreamThreads = 256;
 constexpr int kStreamVectors = 4;  // of 16 bytes that a thread asks for at once
 
-/// x = 0 where the gate, or x itself where there is none, is <= 0. From the end on: what the
-/// product wrote last may still lie in the L2 cache.
-template <typename T, bool kGated>
+/// What says which elements stay: a gate of the same type, x itself, the same with a mask of the
+/// result for others, or such a mask.
+enum class Keep : std::uint8_t { GATE, OWN, OWN_AND_MARK, MASK };
+
+/// x = 0 where it does not stay. From the end on: what the product wrote last may still lie in the
+/// L2 cache.
+template <typename T, Keep kKeep>
 __global__ __launch_bounds__(kStreamThreads) void drop_kernel(const uint4* gate, uint4* x,
+                                                              std::uint8_t* mask,
                                                               std::int64_t count) {
   const std::int64_t last =
       count - 1 - std::int64_t(blockIdx.x) * (kStreamVectors * kStreamThreads) - threadIdx.x;
   uint4 values[kStreamVectors], saved[kStreamVectors];
+  std::uint32_t bits[kStreamVectors];
 #pragma unroll
   for (int j = 0; j < kStreamVectors; ++j) {
     const std::int64_t i = last - j * kStreamThreads;
     if (i >= 0) values[j] = x[i];
-    if (kGated && i >= 0) saved[j] = gate[i];
+    if (kKeep == Keep::GATE && i >= 0) saved[j] = gate[i];
+    if (kKeep == Keep::MASK && i >= 0) bits[j] = mask[i];
   }
 #pragma unroll
   for (int j = 0; j < kStreamVectors; ++j) {
     const std::int64_t i = last - j * kStreamThreads;
     if (i < 0) return;
-    const uint4 by = kGated ? saved[j] : values[j];
-    values[j].x &= ~not_positive(by.x, T{});
-    values[j].y &= ~not_positive(by.y, T{});
-    values[j].z &= ~not_positive(by.z, T{});
-    values[j].w &= ~not_positive(by.w, T{});
+    if constexpr (kKeep == Keep::MASK) {
+      values[j].x &= kept_bits(bits[j], 0);
+      values[j].y &= kept_bits(bits[j], 1);
+      values[j].z &= kept_bits(bits[j], 2);
+      values[j].w &= kept_bits(bits[j], 3);
+    } else {
+      const uint4 by = kKeep == Keep::GATE ? saved[j] : values[j];
+      values[j].x &= ~not_positive(by.x, T{});
+      values[j].y &= ~not_positive(by.y, T{});
+      values[j].z &= ~not_positive(by.z, T{});
+      values[j].w &= ~not_positive(by.w, T{});
+    }
+    if constexpr (kKeep == Keep::OWN_AND_MARK) mask[i] = std::uint8_t(marks_of<T>(values[j]));
     x[i] = values[j];
   }
 }
@@ -222,14 +238,8 @@ __global__ __launch_bounds__(kStreamThreads) void mark_whole_rows_kernel(const u
   }
 #pragma unroll
   for (int j = 0; j < kStreamVectors; ++j) {
-    const std::uint32_t words[4] = {values[j].x, values[j].y, values[j].z, values[j].w};
-    std::uint32_t bits = 0;
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const std::uint32_t kept = ~not_positive(words[w], T{});
-      bits |= ((kept & 1) | (kept >> 30 & 2)) << (2 * w);
-    }
-    if (first + j * kStreamThreads < count) mask[first + j * kStreamThreads] = std::uint8_t(bits);
+    if (first + j * kStreamThreads < count)
+      mask[first + j * kStreamThreads] = std::uint8_t(marks_of<T>(values[j]));
   }
 }
 
@@ -290,9 +300,30 @@ void drop_where_not_positive(const KernelArgs& args, const void* gate, void* x, 
     }
     const std::int64_t vectors = bytes / kVectorBytes;
     launch(args, stream_shape(vectors),
-           gate == x ? epilogue::drop_kernel<T, false> : epilogue::drop_kernel<T, true>,
-           static_cast<const uint4*>(gate), static_cast<uint4*>(x), vectors);
+           gate == x ? epilogue::drop_kernel<T, epilogue::Keep::OWN>
+                     : epilogue::drop_kernel<T, epilogue::Keep::GATE>,
+           static_cast<const uint4*>(gate), static_cast<uint4*>(x), nullptr, vectors);
   });
+}
+
+void drop_where_not_marked(const KernelArgs& args, const void* mask, void* x, DType dtype,
+                           std::int64_t count) {
+  using epilogue::Keep;
+  const std::int64_t vectors = count / 8;
+  launch(args, stream_shape(vectors),
+         dtype == DType::FP16 ? epilogue::drop_kernel<__half, Keep::MASK>
+                              : epilogue::drop_kernel<__nv_bfloat16, Keep::MASK>,
+         nullptr, static_cast<uint4*>(x),
+         const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(mask)), vectors);
+}
+
+void relu_and_mark(const KernelArgs& args, void* x, void* mask, DType dtype, std::int64_t count) {
+  using epilogue::Keep;
+  const std::int64_t vectors = count / 8;
+  launch(args, stream_shape(vectors),
+         dtype == DType::FP16 ? epilogue::drop_kernel<__half, Keep::OWN_AND_MARK>
+                              : epilogue::drop_kernel<__nv_bfloat16, Keep::OWN_AND_MARK>,
+         nullptr, static_cast<uint4*>(x), static_cast<std::uint8_t*>(mask), vectors);
 }
 
 void mark_positive(const KernelArgs& args, const void* gate, void* mask, DType dtype,

@@ -35,6 +35,15 @@ const Epilogue* find_epilogue(std::string_view name);
 void drop_where_not_positive(const KernelArgs& args, const void* gate, void* x, DType dtype,
                              std::int64_t count);
 
+/// The same by the bits of a mask of whole rows (mask_row_bits(columns) is their number of
+/// columns), 16-bit elements at multiples of 16 bytes.
+void drop_where_not_marked(const KernelArgs& args, const void* mask, void* x, DType dtype,
+                           std::int64_t count);
+
+/// relu in place, and the mask of whole rows of its result as mark_positive() makes it, in one
+/// pass.
+void relu_and_mark(const KernelArgs& args, void* x, void* mask, DType dtype, std::int64_t count);
+
 /// The mask of Fused::MASK from a gate [rows, columns]: bits where it is not <= 0, as
 /// drop_where_not_positive() keeps them.
 void mark_positive(const KernelArgs& args, const void* gate, void* mask, DType dtype,

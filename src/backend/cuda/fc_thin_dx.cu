@@ -6,6 +6,7 @@
 #include "backend/cuda/fc_small.cuh"
 #include "backend/cuda/fc_thin.cuh"
 #include "backend/cuda/mma_instructions.cuh"
+#include "backend/cuda/relu_mask.cuh"
 
 namespace tr::cuda {
 namespace {
@@ -18,8 +19,8 @@ constexpr std::int64_t kBlocks = 528;
 constexpr std::int64_t kFloatBlocks = 792;
 
 /// What a kernel is made for: the usual cases do without a call and, in 16 bits, without asking
-/// whether rows begin at multiples of 16 bytes.
-enum class Follow : std::uint8_t { NOTHING, RELU, ANY };
+/// whether rows begin at multiples of 16 bytes. MASK: relu's, of 16 bits.
+enum class Follow : std::uint8_t { NOTHING, RELU, MASK, ANY };
 
 /// v *= act'(gate)
 struct Gate {
@@ -120,6 +121,10 @@ class Walk {
         const thin::Bits* from = saved_.data + inside(row, i / 2) * num_columns_;
         tile.gates[i / 2][i % 2] =
             *reinterpret_cast<const uint4*>(from + (column < num_columns_ ? column : 0));
+      } else if constexpr (kFollow == Follow::MASK) {
+        const std::int64_t at = inside(row, i / 2) * num_columns_ + column;
+        tile.gates[i / 2][i % 2].x =
+            reinterpret_cast<const std::uint8_t*>(saved_.data)[column < num_columns_ ? at / 8 : 0];
       } else if constexpr (kFollow == Follow::ANY) {
         tile.gates[i / 2][i % 2] =
             gate_.activation < 0 ? uint4{} : saved_.eight(row + group_ + i / 2 * 8, column);
@@ -179,17 +184,20 @@ class Walk {
       if constexpr (kFollow == Follow::RELU) {
         result[e] &= ~not_positive(thin::word_of(gates, e), T{});
       }
+      if constexpr (kFollow == Follow::MASK) result[e] &= kept_bits(gates.x, e);
     }
     if (row >= dy_.rows || column >= num_columns_) return;
     thin::Bits* to = dx_ + row * num_columns_ + column;
-    if (kFollow != Follow::ANY || saved_.wide) {
-      thin::store_eight(to, result);
-      return;
-    }
+    if constexpr (kFollow == Follow::ANY) {
+      if (!saved_.wide) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      if (column + e < num_columns_) to[e] = thin::half_of(result[e / 2], e % 2);
+        for (int e = 0; e < 8; ++e) {
+          if (column + e < num_columns_) to[e] = thin::half_of(result[e / 2], e % 2);
+        }
+        return;
+      }
     }
+    thin::store_eight(to, result);
   }
 
   int group_;
@@ -259,9 +267,15 @@ __global__ __launch_bounds__(kFloatColumns) void dx_kernel_fp32(
   }
 }
 
+/// The gate is a mask, as fc_marked makes it.
+bool is_masked(const KernelQuery& query) {
+  return query.in.size() > 2 && query.in[2].dtype == DType::UINT8;
+}
+
 class ThinDx final : public PreparedKernel {
  public:
-  explicit ThinDx(const KernelQuery& query) : sizes_(query), gate_{-1, 0} {
+  explicit ThinDx(const KernelQuery& query)
+      : sizes_(query), gate_{-1, 0}, masked_(is_masked(query)) {
     const std::string activation = query.attrs.str("activation");
     if (activation.empty()) return;
     gate_.activation = small_fc::activation_number(activation);
@@ -299,10 +313,11 @@ class ThinDx final : public PreparedKernel {
     const auto* saved = args.has_in(2) ? args.in<std::byte>(2) : nullptr;
     thin::Matrix gate = thin::matrix(saved, rows, columns);
     gate.wide = gate.wide && aligned_to(16, dx);
-    const Follow follows = gate.wide ? follow() : Follow::ANY;
+    const Follow follows = masked_ ? Follow::MASK : gate.wide ? follow() : Follow::ANY;
     launch(args, shape(thin::kThreads, kBlocks),
            follows == Follow::NOTHING ? dx_kernel<T, kSteps, Follow::NOTHING>
            : follows == Follow::RELU  ? dx_kernel<T, kSteps, Follow::RELU>
+           : follows == Follow::MASK  ? dx_kernel<T, kSteps, Follow::MASK>
                                       : dx_kernel<T, kSteps, Follow::ANY>,
            thin::matrix(args.in<std::byte>(0), rows, outputs),
            thin::matrix(args.in<std::byte>(1), outputs, columns), gate, gate_, dx);
@@ -330,6 +345,7 @@ class ThinDx final : public PreparedKernel {
 
   thin::Sizes sizes_;
   Gate gate_;
+  bool masked_;
 };
 
 std::string refuse_dx(const KernelQuery& query) {
@@ -338,7 +354,7 @@ std::string refuse_dx(const KernelQuery& query) {
   if (!activation.empty() && small_fc::activation_number(activation) < 0) {
     return "there is no functor of activation '" + activation + "'";
   }
-  if (!activation.empty() && query.in[2].dtype != query.in[0].dtype) {
+  if (!activation.empty() && !is_masked(query) && query.in[2].dtype != query.in[0].dtype) {
     return "the gate is of another dtype than dy";
   }
   return thin::refuse(query);

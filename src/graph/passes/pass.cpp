@@ -15,7 +15,8 @@ const std::vector<NamedPass>& all_passes() {
                                                 {"fuse_norm_pool", fuse_norm_pool},
                                                 {"fuse_first_gradient", fuse_first_gradient},
                                                 {"fuse_conv_statistics", fuse_conv_statistics},
-                                                {"fuse_step_tail", fuse_step_tail}};
+                                                {"fuse_step_tail", fuse_step_tail},
+                                                {"share_relu_mask", share_relu_mask}};
   return passes;
 }
 

@@ -29,6 +29,7 @@ void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_norm_pool(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_first_gradient(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_conv_statistics(LoweredGraph& graph, const KernelOracle& oracle);
+void share_relu_mask(LoweredGraph& graph, const KernelOracle& oracle);
 void eliminate_dead_code(LoweredGraph& graph, const KernelOracle& oracle);
 
 /// Who reads and who writes each tensor, as node numbers. Rebuilt after a rewrite.

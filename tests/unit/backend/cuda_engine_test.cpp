@@ -125,6 +125,79 @@ std::string case_name(const testing::TestParamInfo<std::tuple<Shape3, DType>>& i
          std::string(name_of(std::get<1>(info.param)));
 }
 
+/// fc_marked's mask of `y` [rows, columns].
+Tensor mask_of(const Tensor& y) {
+  const std::int64_t rows = y.shape()[0], columns = y.shape()[1];
+  Tensor mask = Tensor::zeros({rows, columns / 8}, DType::UINT8);
+  auto* bytes = mask.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    if (!(y.at(i) <= 0)) bytes[i / 8] = std::uint8_t(bytes[i / 8] | 1 << (i % 8));
+  }
+  return mask;
+}
+
+class CudaReluMaskTest : public testing::TestWithParam<std::tuple<Shape3, DType>> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+// y as without a mask, by the same engine, and its bits; a row that is not a number keeps its own.
+TEST_P(CudaReluMaskTest, IsMadeWithTheResult) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  Array values = array_of(random({rows, in}, 1, dtype));
+  values[rows / 2 * in] = std::nan("");
+  const Tensor x = tensor_of(values, dtype), weight = random({out, in}, 2, dtype);
+  KernelCall call{"fc_marked", {}, {x, weight, random({out}, 3, DType::FP32)}};
+  for (const std::string& engine : engines_of(call, DeviceKind::CUDA)) {
+    SCOPED_TRACE(engine.substr(0, engine.find('#')));
+    call.kernel = engine;
+    const KernelResult got = run_cuda_kernel(call);
+    KernelCall plain{"fc", {{"activation", std::string("relu")}}, call.inputs, engine};
+    plain.kernel.replace(plain.kernel.find("fc_marked"), 9, "fc");
+    EXPECT_TRUE(same_bytes(got.outputs[0], run_cuda_kernel(plain).outputs[0], "y"));
+    EXPECT_TRUE(same_bytes(got.outputs[1], mask_of(got.outputs[0]), "mask"));
+    EXPECT_TRUE(same_bytes_every_launch(call));
+  }
+}
+
+// dx by bits as by the result that they are of, in each engine; nothing is zero times NaN.
+TEST_P(CudaReluMaskTest, IsAGate) {
+  const auto& [shape, dtype] = GetParam();
+  const auto& [rows, in, out] = shape;
+  const std::int64_t columns = out;  // of the rectifier's result, dx's
+  Array gradients = array_of(random({rows, in}, 4, dtype));
+  gradients[rows / 2 * in] = std::nan("");
+  Array results = array_of(random({rows, columns}, 5, dtype));
+  for (std::int64_t i = 0; i < rows * columns; i += 5) results[i] = i % 2 == 0 ? std::nan("") : 0;
+  const Tensor dy = tensor_of(gradients, dtype), weight = random({in, columns}, 6, dtype);
+  const Tensor y = tensor_of(results, dtype);
+  const Attrs attrs{{"activation", std::string("relu")}};
+  const Tensor want = run_kernel({"fc_dx", attrs, {dy, weight, y}}).outputs[0];
+  KernelCall call{"fc_dx", attrs, {dy, weight, mask_of(y)}};
+  const Tolerance one = tolerance(dtype, in);
+  const std::vector<std::string> engines = engines_of(call, DeviceKind::CUDA);
+  EXPECT_FALSE(engines.empty());
+  for (const std::string& engine : engines) {
+    SCOPED_TRACE(engine.substr(0, engine.find('#')));
+    call.kernel = engine;
+    EXPECT_TRUE(is_close(run_cuda_kernel(call).outputs[0], want, {2 * one.rtol, 2 * one.atol}));
+    EXPECT_TRUE(same_bytes_every_launch(call));
+  }
+}
+
+// rows, operands' columns, columns of relu's result. Vectors that end within a block, and several
+// blocks; more terms than one tile of the thin products has.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaReluMaskTest,
+    testing::Combine(testing::Values(Shape3{1, 8, 128}, Shape3{33, 10, 384}, Shape3{200, 64, 1024},
+                                     Shape3{530, 10, 4096}, Shape3{65, 17, 256},
+                                     Shape3{100, 256, 640}),
+                     testing::Values(DType::FP16, DType::BF16)),
+    case_name);
+
 // One element; one tile and its neighbours; several parts, blocks and warps; rows of whole vectors
 // and odd ones; one more output than a tile has, and the most that are thin.
 INSTANTIATE_TEST_SUITE_P(

@@ -100,6 +100,42 @@ std::vector<ShapeCase> fc_cases() {
   };
 }
 
+std::vector<ShapeCase> relu_mask_cases() {
+  const Attrs plain = {{"bias", false}};
+  return {
+      {"Mask",
+       "fc_dx",
+       {{"activation", std::string("relu")}},
+       {f16({7, 3}), f16({3, 256}), {{7, 32}, DType::UINT8}},
+       {f16({7, 256})},
+       {}},
+      {"MaskOfAnother",
+       "fc_dx",
+       {{"activation", std::string("silu")}},
+       {f16({7, 3}), f16({3, 256}), {{7, 32}, DType::UINT8}},
+       {},
+       {"gate is uint8 [7, 32], expected fp16 [7, 256]"}},
+      {"Good",
+       "fc_marked",
+       {},
+       {f16({7, 5}), f16({128, 5}), f32({128})},
+       {f16({7, 128}), {{7, 16}, DType::UINT8}},
+       {}},
+      {"OddRows",
+       "fc_marked",
+       plain,
+       {f16({7, 5}), f16({120, 5})},
+       {},
+       {"fp16 [7, 120]", "rows of a multiple of 128"}},
+      {"Single",
+       "fc_marked",
+       plain,
+       {f32({7, 5}), f32({128, 5})},
+       {},
+       {"fp32 [7, 128]", "expected 16 bits"}},
+  };
+}
+
 std::vector<ShapeCase> conv_cases() {
   const TensorType x = f16({2, 8, 9, 4});
   Attrs depthwise = conv(0, {3, 3}, {2, 2}, {1, 1});
@@ -332,7 +368,7 @@ std::vector<ShapeCase> norm_cases() {
 
 std::vector<ShapeCase> product_cases() {
   std::vector<ShapeCase> all = fc_cases();
-  for (auto* family : {conv_cases, pool_cases, norm_cases}) {
+  for (auto* family : {relu_mask_cases, conv_cases, pool_cases, norm_cases}) {
     for (ShapeCase& c : family()) all.push_back(std::move(c));
   }
   return all;
