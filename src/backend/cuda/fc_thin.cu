@@ -22,75 +22,144 @@ struct PartSums {
   float* dbias;  // null: not wanted
 };
 
-template <typename T, int kTiles>
-__global__ __launch_bounds__(thin::kThreads) void dweight_kernel(thin::Matrix dy, thin::Matrix x,
-                                                                 std::int64_t rows_of_part,
-                                                                 PartSums out) {
-  const int lane = int(threadIdx.x) % 32, group = lane / 4, member = lane % 4;
-  const std::int64_t strip = std::int64_t(blockIdx.x) * thin::kBlockColumns +
-                             std::int64_t(threadIdx.x / 32) * thin::kWarpColumns;
-  const std::int64_t begin = blockIdx.y * rows_of_part;
-  const auto num_outputs = int(dy.columns);
-  const bool sums_dy = out.dbias != nullptr && blockIdx.x == 0 && threadIdx.x < 32;
-  dy.rows = x.rows = min(x.rows, begin + rows_of_part);
-  float sums[kTiles][8][4] = {};
-  float bias[kTiles][2] = {};
-#pragma unroll 2
-  for (std::int64_t row = begin; row < x.rows; row += thin::kTile) {
+/// What a warp knows of 16 rows before it multiplies: dy's terms, and of x eight neighbours in each
+/// of a thread's four rows.
+template <int kTiles>
+struct RowTile {
+  std::uint32_t a[kTiles][4];
+  uint4 eight[4];
+};
+
+/// A warp's sums over a part's rows, dW of its columns and db. kWide: rows of x begin at multiples
+/// of 16 bytes, which is known without a look.
+template <typename T, int kTiles, bool kWide>
+class PartWalk {
+ public:
+  /// The part ends with the last row of `dy` and `x`.
+  __device__ PartWalk(const thin::Matrix& dy, const thin::Matrix& x, std::int64_t strip,
+                      bool sums_dy)
+      : dy_(dy),
+        x_(x),
+        column_(strip + std::int64_t(threadIdx.x % 32 / 4) * 8),
+        group_(int(threadIdx.x) % 32 / 4),
+        member_(int(threadIdx.x) % 4),
+        sums_dy_(sums_dy) {}
+
+  /// Asks for the tile from `row` on; zeros where it lies outside.
+  __device__ void ask(RowTile<kTiles>& tile, std::int64_t row) const {
     // Column `group` of the warp's mma tile j is column 8 group + j of the strip.
-    uint4 eight[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      eight[i] = x.eight(row + 2 * member + i % 2 + i / 2 * 8, strip + group * 8);
+      const std::int64_t r = row + 2 * member_ + i % 2 + i / 2 * 8;
+      if constexpr (kWide) {
+        tile.eight[i] = {};
+        if (r < x_.rows && column_ < x_.columns) {
+          tile.eight[i] = *reinterpret_cast<const uint4*>(x_.data + r * x_.columns + column_);
+        }
+      } else {
+        tile.eight[i] = x_.eight(r, column_);
+      }
     }
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
-      std::uint32_t a[4];
-      thin::load_terms_down(a, dy, row, m * thin::kTile, group, member);
+      thin::load_terms_down(tile.a[m], dy_, row, m * thin::kTile, group_, member_);
+    }
+  }
+
+  __device__ void add(const RowTile<kTiles>& tile) {
 #pragma unroll
-      for (int i = 0; i < 4 && sums_dy; ++i) {
-        bias[m][i % 2] += thin::value_of(thin::half_of(a[i], 0), T{}) +
-                          thin::value_of(thin::half_of(a[i], 1), T{});
+    for (int m = 0; m < kTiles; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4 && sums_dy_; ++i) {
+        bias_[m][i % 2] += thin::value_of(thin::half_of(tile.a[m][i], 0), T{}) +
+                           thin::value_of(thin::half_of(tile.a[m][i], 1), T{});
       }
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        mma::multiply(sums[m][j], a, thin::pair_of(eight[0], eight[1], j),
-                      thin::pair_of(eight[2], eight[3], j), T{});
+        mma::multiply(sums_[m][j], tile.a[m], thin::pair_of(tile.eight[0], tile.eight[1], j),
+                      thin::pair_of(tile.eight[2], tile.eight[3], j), T{});
       }
     }
   }
-  float* dweight = out.dweight + std::int64_t(blockIdx.y) * num_outputs * x.columns;
+
+  __device__ void store(float* dweight, float* dbias) const {
+    const auto num_outputs = int(dy_.columns);
 #pragma unroll
-  for (int m = 0; m < kTiles; ++m) {
+    for (int m = 0; m < kTiles; ++m) {
+      store_weights(dweight, m, num_outputs);
+      if (!sums_dy_) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float sum = bias_[m][half];
+        sum += __shfl_xor_sync(~0u, sum, 1);
+        sum += __shfl_xor_sync(~0u, sum, 2);
+        const int output = m * thin::kTile + group_ + half * 8;
+        if (member_ == 0 && output < num_outputs) dbias[output] = sum;
+      }
+    }
+  }
+
+ private:
+  __device__ void store_weights(float* dweight, int m, int num_outputs) const {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int output = m * thin::kTile + group + c / 2 * 8;
-      const std::int64_t column = strip + (2 * member + c % 2) * 8;
+      const int output = m * thin::kTile + group_ + c / 2 * 8;
+      const std::int64_t column = column_ + (2 * member_ + c % 2 - group_) * 8;
       if (output >= num_outputs) continue;
-      float* to = dweight + output * x.columns + column;
+      float* to = dweight + output * x_.columns + column;
 #pragma unroll
       for (int j = 0; j < 8; j += 4) {
-        if (x.wide && column < x.columns) {
-          *reinterpret_cast<float4*>(to + j) =
-              make_float4(sums[m][j][c], sums[m][j + 1][c], sums[m][j + 2][c], sums[m][j + 3][c]);
+        if (kWide && column < x_.columns) {
+          *reinterpret_cast<float4*>(to + j) = make_float4(sums_[m][j][c], sums_[m][j + 1][c],
+                                                           sums_[m][j + 2][c], sums_[m][j + 3][c]);
           continue;
         }
 #pragma unroll
         for (int e = j; e < j + 4; ++e) {
-          if (column + e < x.columns) to[e] = sums[m][e][c];
+          if (column + e < x_.columns) to[e] = sums_[m][e][c];
         }
       }
     }
-    if (!sums_dy) continue;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float sum = bias[m][half];
-      sum += __shfl_xor_sync(~0u, sum, 1);
-      sum += __shfl_xor_sync(~0u, sum, 2);
-      const int output = m * thin::kTile + group + half * 8;
-      if (member == 0 && output < num_outputs) out.dbias[blockIdx.y * num_outputs + output] = sum;
+  }
+
+  const thin::Matrix &dy_, &x_;
+  std::int64_t column_;  // of the thread's eights
+  int group_, member_;
+  bool sums_dy_;
+  float sums_[kTiles][8][4] = {};
+  float bias_[kTiles][2] = {};
+};
+
+template <typename T, int kTiles, bool kWide>
+__global__ __launch_bounds__(thin::kThreads) void dweight_kernel(thin::Matrix dy, thin::Matrix x,
+                                                                 std::int64_t rows_of_part,
+                                                                 PartSums out) {
+  const std::int64_t strip = std::int64_t(blockIdx.x) * thin::kBlockColumns +
+                             std::int64_t(threadIdx.x / 32) * thin::kWarpColumns;
+  const bool sums_dy = out.dbias != nullptr && blockIdx.x == 0 && threadIdx.x < 32;
+  std::int64_t row = blockIdx.y * rows_of_part;
+  dy.rows = x.rows = min(x.rows, row + rows_of_part);
+  PartWalk<T, kTiles, kWide> walk(dy, x, strip, sums_dy);
+  RowTile<kTiles> even;
+  if constexpr (kTiles == 1) {
+    // A tile is asked for while the one before is added. Two by name: a copy would wait.
+    RowTile<kTiles> odd;
+    walk.ask(even, row);
+    for (; row < x.rows; row += 2 * thin::kTile) {
+      walk.ask(odd, row + thin::kTile);
+      walk.add(even);
+      walk.ask(even, row + 2 * thin::kTile);
+      walk.add(odd);
+    }
+  } else {
+#pragma unroll 1
+    for (; row < x.rows; row += thin::kTile) {
+      walk.ask(even, row);
+      walk.add(even);
     }
   }
+  walk.store(out.dweight + std::int64_t(blockIdx.y) * dy.columns * x.columns,
+             out.dbias + blockIdx.y * dy.columns);
 }
 
 template <int kOutputs>
@@ -181,9 +250,17 @@ class ThinDweight final : public PreparedKernel {
       shape.block.x = thin::kThreads;
       thin::dispatch_low(sizes_.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        launch(args, shape, outputs <= thin::kTile ? dweight_kernel<T, 1> : dweight_kernel<T, 4>,
-               thin::matrix(args.in<std::byte>(0), rows, outputs),
-               thin::matrix(args.in<std::byte>(1), rows, columns), sizes_.rows_of_part(), sums);
+        const thin::Matrix x = thin::matrix(args.in<std::byte>(1), rows, columns);
+        const auto run = [&](auto* one_tile, auto* more) {
+          launch(args, shape, outputs <= thin::kTile ? one_tile : more,
+                 thin::matrix(args.in<std::byte>(0), rows, outputs), x, sizes_.rows_of_part(),
+                 sums);
+        };
+        if (x.wide) {
+          run(dweight_kernel<T, 1, true>, dweight_kernel<T, 4, true>);
+        } else {
+          run(dweight_kernel<T, 1, false>, dweight_kernel<T, 4, false>);
+        }
       });
     }
     if (parts == 1) return;

@@ -26,11 +26,12 @@ struct Case {
 
 std::vector<Case> cases() {
   // At 4096 columns a warp of 16 bits has every 33rd tile of 16 rows: none, one, an odd and an even
-  // number of tiles, a last one of a few rows. 17 outputs are more than one tile of terms.
+  // number of tiles, a last one of a few rows; a part of 1600 rows for dweight is five. 17 outputs
+  // are more than one tile of terms.
   const std::vector<std::array<std::int64_t, 3>> shapes = {
-      {1, 1, 1},       {1, 8, 3},       {1, 4096, 10},    {1, 4099, 10},    {50, 4096, 1},
-      {527, 4096, 3},  {530, 4096, 10}, {1065, 4096, 10}, {1601, 4096, 17}, {533, 4091, 3},
-      {600, 2052, 17}, {33, 264, 64},   {31, 40, 33},     {100, 70, 10}};
+      {1, 1, 1},      {1, 8, 3},       {1, 4096, 10},    {1, 4099, 10},    {50, 4096, 1},
+      {527, 4096, 3}, {530, 4096, 10}, {1065, 4096, 10}, {1600, 4096, 10}, {1601, 4096, 17},
+      {533, 4091, 3}, {600, 2052, 17}, {33, 264, 64},    {31, 40, 33},     {100, 70, 10}};
   std::vector<Case> all;
   for (const auto& [rows, in, out] : shapes) {
     for (const DType dtype : {DType::FP32, DType::FP16, DType::BF16}) {
@@ -40,7 +41,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-class CudaThinDxTest : public testing::TestWithParam<Case> {
+class CudaThinCaseTest : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
@@ -55,7 +56,7 @@ class CudaThinDxTest : public testing::TestWithParam<Case> {
   Tensor dy_ = Tensor::zeros({1}), weight_ = Tensor::zeros({1});
 };
 
-TEST_P(CudaThinDxTest, MatchesTheCpu) {
+TEST_P(CudaThinCaseTest, MatchesTheCpu) {
   KernelCall call = plain();
   const Tensor got = run_cuda_kernel(call).outputs[0];
   call.kernel = "";
@@ -67,7 +68,7 @@ TEST_P(CudaThinDxTest, MatchesTheCpu) {
 
 // As PyTorch's threshold_backward: a gradient passes where the result is not <= 0, so where it is
 // not a number too, and is +0 elsewhere.
-TEST_P(CudaThinDxTest, ReluDropsExactlyWhereItsResultIsNotPositive) {
+TEST_P(CudaThinCaseTest, ReluDropsExactlyWhereItsResultIsNotPositive) {
   const auto& [rows, in, out, dtype] = GetParam();
   Array values = array_of(random({rows, in}, 3, dtype));
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
@@ -82,7 +83,7 @@ TEST_P(CudaThinDxTest, ReluDropsExactlyWhereItsResultIsNotPositive) {
   EXPECT_TRUE(same_bytes_every_launch(gated("relu", gate)));
 }
 
-TEST_P(CudaThinDxTest, AnotherActivationMatchesTheCpu) {
+TEST_P(CudaThinCaseTest, AnotherActivationMatchesTheCpu) {
   const auto& [rows, in, out, dtype] = GetParam();
   KernelCall call = gated("silu", random({rows, in}, 4, dtype));
   const Tensor got = run_cuda_kernel(call).outputs[0];
@@ -92,11 +93,27 @@ TEST_P(CudaThinDxTest, AnotherActivationMatchesTheCpu) {
   EXPECT_TRUE(is_close(got, want, {2 * one.rtol, 2 * one.atol}, "dx"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaThinDxTest, testing::ValuesIn(cases()), [](const auto& info) {
-  const Case& c = info.param;
-  return std::to_string(c.rows) + "x" + std::to_string(c.in) + "x" + std::to_string(c.out) + "_" +
-         std::string(name_of(c.dtype));
-});
+TEST_P(CudaThinCaseTest, DweightMatchesTheCpu) {
+  const auto& [rows, in, out, dtype] = GetParam();
+  const Tensor x = random({rows, in}, 5, dtype);
+  KernelCall call{"fc_dweight", {{"bias", true}}, {dy_, x}, "cuda.fc_dweight.thin"};
+  const KernelResult got = run_cuda_kernel(call);
+  EXPECT_TRUE(same_bytes_every_launch(call));
+  call.kernel = "";
+  const KernelResult want = run_kernel(call);
+  const Tolerance one = tolerance(DType::FP32, rows);
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_TRUE(is_close(got.outputs[i], want.outputs[i], {2 * one.rtol, 2 * one.atol},
+                         i == 0 ? "dweight" : "dbias"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaThinCaseTest, testing::ValuesIn(cases()),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           return std::to_string(c.rows) + "x" + std::to_string(c.in) + "x" +
+                                  std::to_string(c.out) + "_" + std::string(name_of(c.dtype));
+                         });
 
 // What is not a number in one operand stays where the formula puts it: nothing is multiplied by a
 // zero that only fills a tile.
