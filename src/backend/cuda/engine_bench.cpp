@@ -243,7 +243,10 @@ class CudaEngineBench final : public EngineBench {
     if (bytes == 0) return to;
     Tensor& pattern = patterns_[type.dtype];
     // What the values are decides how much power a product draws.
-    if (pattern.empty()) pattern = Tensor::uniform({kPatternElements}, -1, 1, 1, type.dtype);
+    if (pattern.empty()) {
+      const bool bits = type.dtype == DType::UINT8;  // masks
+      pattern = Tensor::uniform({kPatternElements}, bits ? 0 : -1, bits ? 256 : 1, 1, type.dtype);
+    }
     std::int64_t filled = std::min<std::int64_t>(bytes, std::int64_t(pattern.num_bytes()));
     TR_CUDA(cudaMemcpyAsync(to, pattern.raw(), std::size_t(filled), cudaMemcpyHostToDevice,
                             stream_->handle));

@@ -233,6 +233,23 @@ TEST(CudaBenchTest, MeasuresAndItsChoiceIsAcceptedAgain) {
   EXPECT_EQ(again.find(key), engine);
 }
 
+// A gate of bits is measured with bits of both kinds.
+TEST(CudaBenchTest, MeasuresProductsGatedByAMask) {
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::vector<TensorType> in = {
+      {{2000, 512}, DType::FP16}, {{512, 1024}, DType::FP16}, {{2000, 128}, DType::UINT8}};
+  const OpDef& def = OpRegistry::instance().get("fc_dx");
+  const Attrs attrs = complete_attrs(def, {{"activation", std::string("relu")}});
+  EngineSearch search(cuda::make_engine_bench(0), {});
+  TuningTable table;
+  const auto oracle = make_kernel_oracle(DeviceKind::CUDA, table, {}, &search);
+  const std::vector<TensorType> out = def.infer(attrs, in);
+  const std::string engine = oracle->choose("fc_dx", attrs, in, out).kernel;
+  ASSERT_EQ(search.num_searched(), 1);
+  EXPECT_GT(table.us_of(table.entries().begin()->first), 1) << engine;
+  EXPECT_TRUE(engine.starts_with("cuda.fc_dx.cublaslt")) << engine;
+}
+
 TEST(CudaBenchTest, AnAlgorithmThatTheLibraryDoesNotKnowIsRefused) {
   if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
   const std::vector<TensorType> in = {{{256, 512}, DType::FP16}, {{512, 512}, DType::FP16}};
