@@ -36,10 +36,10 @@ FeedTarget HeldSplit::bind(const StepSource& step, int zone) const {
 }
 
 /// Steps one behind the other. Each but the first has a feed in the graph, beside its predecessor;
-/// the first batch is there already if `fed_ahead`, and then the last step feeds the first of the
-/// next launch. That row may not be there yet: what comes of it is fed again (run()).
-GraphExec HeldSplit::captured(const StepSource& step, int count, bool fed_ahead) const {
-  TR_ASSERT(!fed_ahead || count % 2 == 0);  // the next launch begins in zone 0 too
+/// the first batch may be there already, and then the last step may feed the first of the next
+/// launch. That row may not be there yet: what comes of it is fed again (run()).
+GraphExec HeldSplit::captured(const StepSource& step, int count, Feeds feeds) const {
+  TR_ASSERT(feeds != Feeds::AHEAD || count % 2 == 0);  // the next launch begins in zone 0 too
   GraphCapture graph(stream_);
   const auto feed = [&](int k, const GraphCapture::Tail& after) {
     return graph.add(after, [&] {
@@ -48,10 +48,10 @@ GraphExec HeldSplit::captured(const StepSource& step, int count, bool fed_ahead)
   };
   const LoweredGraph& nodes = step.prepared->graph();
   const std::vector<std::vector<int>> edges = edges_to_next_run(nodes, *step.plan);
-  const int num_feeds = fed_ahead ? count + 1 : count;
+  const int num_feeds = feeds == Feeds::AHEAD ? count + 1 : count;
   GraphCapture::Tail fed, ended;           // ended: the step before the running one
   std::vector<GraphCapture::Tail> former;  // tails of the running step's predecessor, by node
-  if (!fed_ahead) fed = feed(0, {});
+  if (feeds == Feeds::OWN) fed = feed(0, {});
   for (int k = 0; k < count; ++k) {
     bind(step, k % 2);
     const auto after = [&](int node) {
@@ -79,12 +79,14 @@ GraphExec HeldSplit::captured(const StepSource& step, int count, bool fed_ahead)
 }
 
 void HeldSplit::capture(int variant, const StepSource& step, const StepProbe* probe) {
-  Graphs graphs{.step = step, .one = {}, .many = {}};
+  Graphs graphs{.step = step, .one = {}, .many = {}, .two = {}, .last = {}};
   if (probe != nullptr) {
     graphs.one = capture_in_order(stream_, *step.prepared, *probe, frame_of(step));
   } else {
-    graphs.one = captured(step, 1, false);
-    graphs.many = captured(step, kUnrolled, true);
+    graphs.one = captured(step, 1, Feeds::OWN);
+    graphs.many = captured(step, kUnrolled, Feeds::AHEAD);
+    graphs.two = captured(step, 2, Feeds::AHEAD);
+    graphs.last = captured(step, 1, Feeds::LAST);
   }
   graphs_.insert_or_assign(variant, std::move(graphs));
 }
@@ -122,15 +124,22 @@ void HeldSplit::run(int variant, std::span<const FeedRow> rows) {
   while (!rows.empty()) {
     const std::span<const FeedRow> part = rows.first(std::min(rows.size(), std::size_t(kRing)));
     upload(part);
-    if (graphs.many.handle != nullptr && part.size() >= std::size_t(kUnrolled)) {
+    const bool fed = graphs.last.handle != nullptr && part.size() > 1;
+    if (fed) {
       const StepSource& step = graphs.step;
       enqueue_feed(stream_, split_, rows_, base_, 0, kRing, bind(step, 0), step.batch);
     }
     for (std::size_t left = part.size(); left > 0;) {
-      const bool many = graphs.many.handle != nullptr && left >= std::size_t(kUnrolled);
-      const GraphExec& exec = many ? graphs.many : graphs.one;
+      const std::size_t count = !fed                             ? 1
+                                : left >= std::size_t(kUnrolled) ? std::size_t(kUnrolled)
+                                : left >= 2                      ? 2
+                                                                 : 1;
+      const GraphExec& exec = !fed                              ? graphs.one
+                              : count == std::size_t(kUnrolled) ? graphs.many
+                              : count == 2                      ? graphs.two
+                                                                : graphs.last;
       TR_CUDA(cudaGraphLaunch(exec.handle, stream_));
-      left -= many ? std::size_t(kUnrolled) : 1;
+      left -= count;
     }
     rows = rows.subspan(part.size());
   }

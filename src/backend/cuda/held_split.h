@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,10 +26,11 @@ struct StepSource {
   std::int64_t batch = 0;
 };
 
-/// A split in device memory and, for each variant, graphs of one and of kUnrolled steps: the batch
-/// of the next step is assembled in the other zone of the inputs while a step runs, and a step
-/// begins as soon as what it reads is there (edges_to_next_run()). The last step of a graph of many
-/// assembles the first batch of the next launch; the first launch of a run has a feed before it.
+/// A split in device memory and, for each variant, graphs of kUnrolled steps and of fewer: the
+/// batch of the next step is assembled in the other zone of the inputs while a step runs, and a
+/// step begins as soon as what it reads is there (edges_to_next_run()). The last step of a graph of
+/// many or of two assembles the first batch of the next launch; the first launch of a run has a
+/// feed before it.
 ///
 ///   feed 0 | step 0 ---> step 1 ---> ... step 9             | step 0 ---> ...
 ///          | feed 1 -/   feed 2 -/       feed of the next -/| feed 1 -/
@@ -55,13 +57,18 @@ class HeldSplit {
  private:
   static constexpr int kRing = 1024;  // rows on the device
 
+  /// Who makes the batches of a captured graph: all of them its own feeds; or the launch before it
+  /// the first, and it the first of the next launch; or, as the last launch, none behind its own.
+  enum class Feeds : std::uint8_t { OWN, AHEAD, LAST };
+
   struct Graphs {
     StepSource step;
-    GraphExec one, many;  // many: empty with a probe
+    GraphExec one;              // alone; the only one with a probe
+    GraphExec many, two, last;  // kUnrolled, two and one step behind a feed or each other
   };
   StepFrame frame_of(const StepSource& step) const;
   const Graphs& graphs_of(int variant) const;
-  GraphExec captured(const StepSource& step, int count, bool fed_ahead) const;
+  GraphExec captured(const StepSource& step, int count, Feeds feeds) const;
   FeedTarget bind(const StepSource& step, int zone) const;
 
   DeviceSplit split_;
