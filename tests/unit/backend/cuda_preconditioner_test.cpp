@@ -10,6 +10,8 @@
 namespace tr::test {
 namespace {
 
+KernelResult run_cuda(const KernelCall& call) { return run_cuda_kernel(call); }
+
 class CudaPreconditioners : public testing::Test {
  protected:
   void SetUp() override {
@@ -71,9 +73,7 @@ void expect_orthonormal(const Tensor& state, std::int64_t at, std::int64_t side)
   EXPECT_LT(worst, near.atol + near.rtol) << "side " << side;
 }
 
-TEST_F(CudaPreconditioners, TakeGradientsOfAnySize) {
-  expect_steps_of_small_gradients([](const KernelCall& call) { return run_cuda_kernel(call); });
-}
+TEST_F(CudaPreconditioners, TakeGradientsOfAnySize) { expect_steps_of_small_gradients(run_cuda); }
 
 // Each device goes on from its own bases, which the step after shows: they are made at its end.
 TEST_F(CudaPreconditioners, BasesAreOrthonormalAndLeadWhereTheCpusDo) {
@@ -96,6 +96,21 @@ TEST_F(CudaPreconditioners, BasesAreOrthonormalAndLeadWhereTheCpusDo) {
     advance(own, got, step);
     advance(cpu, want, step);
   }
+}
+
+// Above some 1,700 rows a panel of reflections does not fit in shared memory.
+TEST_F(CudaPreconditioners, BasesAreTheFirstFactorOfAQrDecomposition) {
+  for (const QrCheck& check : {QrCheck{150, 40}, QrCheck{1800, 40}}) {
+    check.expect_bases(run_cuda);
+  }
+}
+
+// A group has at most 256 MiB of dense copies, and as much of what roots or bases take.
+TEST_F(CudaPreconditioners, GroupsOfMatricesMoveLikeOne) {
+  // 48 roots of 6 MiB each, 130 bases of 2 MiB and more, two matrices of 128 MiB and more.
+  expect_same_as_alone(run_cuda, {"shampoo", {{"grafting", std::string("sgd")}}}, 512, 512, 24);
+  expect_same_as_alone(run_cuda, {"soap", {}}, 512, 512, 65);
+  expect_same_as_alone(run_cuda, {"soap", {{"max_dim", std::int64_t{2}}}}, 5800, 5800, 2);
 }
 
 // A root is checked by what it is: P^4 (L + ridge |L| I) = I.

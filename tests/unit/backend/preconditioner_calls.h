@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "ops/preconditioner.h"
 #include "optimizer_calls.h"
+#include "support/tolerance.h"
 
 namespace tr::test {
 
@@ -19,20 +21,26 @@ struct Row {
   std::string op;
   Attrs attrs;
 };
-/// Matrices, tall and wide, larger and smaller than a tile of products, and vectors between them.
+/// A table and which of its segments are matrices.
 struct Case {
-  Table table{{70 * 150, 150, 40 * 33, 40, 33 * 3, 7, 16 * 64, 5}, 128, 0};
+  Table table;
   std::vector<std::int64_t> matrices;
 
-  explicit Case(bool frozen) {
-    const std::int64_t rows[] = {70, 0, 40, 0, 33, 0, 16, 0};
-    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+  /// `rows` of each segment, 0: it is no matrix.
+  Case(const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& rows)
+      : table(lengths, 128, 0) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
       Segment& s = table.rows[i];
-      s.frozen = frozen && i == 2 ? 1 : 0;
+      s.frozen = 0;
       if (rows[i] == 0) continue;
       s.rows = std::int32_t(rows[i]);
       matrices.insert(matrices.end(), {s.begin, rows[i], s.count / rows[i]});
     }
+  }
+  /// Matrices, tall and wide, larger and smaller than a tile of products, and vectors between them.
+  explicit Case(bool frozen)
+      : Case({70 * 150, 150, 40 * 33, 40, 33 * 3, 7, 16 * 64, 5}, {70, 0, 40, 0, 33, 0, 16, 0}) {
+    table.rows[2].frozen = frozen ? 1 : 0;
   }
   KernelCall call(const Row& row, DType cast, int found_inf = 0) const {
     Attrs attrs = row.attrs;
@@ -120,5 +128,103 @@ void expect_steps_of_small_gradients(const Run& run) {
   for (std::int64_t i = 0; i < rows * rows; ++i)
     ASSERT_EQ(none.inputs[kState].at(root + i), i % (rows + 1) == 0 ? 1 : 0) << i;
 }
+
+/// Copies of one matrix move as it does alone, to the byte, in whatever groups they are worked on.
+template <typename Run>
+void expect_same_as_alone(const Run& run, const Row& row, std::int64_t rows, std::int64_t columns,
+                          int count) {
+  constexpr int kSteps = 2;
+  const Case one({rows * columns}, {rows});
+  const Case many(std::vector<std::int64_t>(std::size_t(count), rows * columns),
+                  std::vector<std::int64_t>(std::size_t(count), rows));
+  KernelCall alone = one.call(row, DType::FP32), all = many.call(row, DType::FP32);
+  const auto spread = [&](std::size_t input) {
+    const std::int64_t each = alone.inputs[input].num_elements();
+    for (const Segment& s : many.table.rows) {
+      std::copy_n(alone.inputs[input].data<float>(), each,
+                  all.inputs[input].data<float>() + s.begin);
+    }
+  };
+  auto* segments = static_cast<Segment*>(all.inputs[2].raw());
+  for (int i = 0; i < count; ++i) {
+    segments[i] = one.table.rows[0];
+    segments[i].begin = many.table.rows[std::size_t(i)].begin;
+    segments[i].param = i;
+  }
+  for (const std::size_t input : {0u, 1u, 8u, 9u}) spread(input);
+  for (int step = 0; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const KernelResult want = run(alone), got = run(all);
+    for (const std::size_t input : {std::size_t{0}, std::size_t{8}, std::size_t{9}, kState}) {
+      const std::int64_t each = want.inputs[input].num_elements();
+      for (int i = 0; i < count; ++i) {
+        const std::int64_t begin =
+            input == kState ? i * each : many.table.rows[std::size_t(i)].begin;
+        ASSERT_EQ(std::memcmp(got.inputs[input].data<float>() + begin,
+                              want.inputs[input].data<float>(), std::size_t(each) * sizeof(float)),
+                  0)
+            << "input " << input << ", matrix " << i;
+      }
+    }
+    advance(alone, want, step);
+    advance(all, got, step);
+    spread(1);
+  }
+}
+
+/// A matrix that both sides' bases are made of, and what a step needs to be checked.
+struct QrCheck {
+  std::int64_t rows, columns;
+
+  /// The bases after two steps are Q of L and R as they are now times the bases before. Columns
+  /// are looked at one by one, some of each panel of reflections.
+  template <typename Run>
+  void expect_bases(const Run& run) const {
+    const Case one({rows * columns}, {rows});
+    KernelCall call = one.call({"soap", {{"preconditioner_beta", 0.9}}}, DType::FP32);
+    call.attrs.set("every", std::int64_t{1});
+    const KernelResult before = run(call);
+    advance(call, before, 0);
+    const KernelResult after = run(call);
+    std::int64_t at = ops::kStateAlignment;
+    for (const std::int64_t side : {rows, columns}) {
+      SCOPED_TRACE(side);
+      const std::int64_t each = ops::padded_state(side * side);
+      const float* state = after.inputs[kState].data<float>() + at;
+      expect_basis(side, state, before.inputs[kState].data<float>() + at + each, state + each);
+      at += 2 * each;
+    }
+  }
+
+ private:
+  /// R = Q^T (L + ridge |L| I) P has zeros below its diagonal, and Q^T Q is I.
+  static void expect_basis(std::int64_t side, const float* l, const float* p, const float* q) {
+    double norm = 0;
+    for (std::int64_t i = 0; i < side * side; ++i) norm += double(l[i]) * double(l[i]);
+    norm = std::sqrt(norm);
+    const double near = tolerance(DType::FP32, side, 2).rtol + tolerance(DType::FP32, side, 2).atol;
+    for (std::int64_t column = 0; column < side; column += column < 64 ? 9 : side / 7) {
+      std::vector<double> s(std::size_t(side), 0), r(std::size_t(side), 0), dots(r);
+      for (std::int64_t i = 0; i < side; ++i) {
+        for (std::int64_t k = 0; k < side; ++k)
+          s[std::size_t(i)] += double(l[i * side + k]) * double(p[k * side + column]);
+        s[std::size_t(i)] += kRidge * norm * double(p[i * side + column]);
+      }
+      for (std::int64_t i = 0; i < side; ++i) {
+        for (std::int64_t k = 0; k < side; ++k) {
+          r[std::size_t(k)] += double(q[i * side + k]) * s[std::size_t(i)];
+          dots[std::size_t(k)] += double(q[i * side + k]) * double(q[i * side + column]);
+        }
+      }
+      double worst = 0, apart = 0;
+      for (std::int64_t k = 0; k < side; ++k) {
+        if (k > column) worst = std::max(worst, std::abs(r[std::size_t(k)]));
+        apart = std::max(apart, std::abs(dots[std::size_t(k)] - (k == column ? 1 : 0)));
+      }
+      EXPECT_LT(worst, near * norm) << "below the diagonal of column " << column;
+      EXPECT_LT(apart, near) << "of Q^T Q, column " << column;
+    }
+  }
+};
 
 }  // namespace tr::test

@@ -5,8 +5,16 @@
 namespace tr::test {
 namespace {
 
-TEST(Preconditioners, TakeGradientsOfAnySize) {
-  expect_steps_of_small_gradients([](const KernelCall& call) { return run_kernel(call); });
+KernelResult run_cpu(const KernelCall& call) { return run_kernel(call); }
+
+TEST(Preconditioners, TakeGradientsOfAnySize) { expect_steps_of_small_gradients(run_cpu); }
+
+TEST(Preconditioners, BasesAreTheFirstFactorOfAQrDecomposition) {
+  QrCheck{150, 40}.expect_bases(run_cpu);
+}
+
+TEST(Preconditioners, MatricesMoveAsTheyDoAlone) {
+  for (const Row& row : rows()) expect_same_as_alone(run_cpu, row, 40, 33, 3);
 }
 
 }  // namespace
