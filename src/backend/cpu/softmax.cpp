@@ -133,13 +133,14 @@ void launch_fused(const KernelArgs& args) {
 template <typename F>
 void for_gradient_rows(const KernelArgs& args, F&& f) {
   const std::int64_t rows = rows_of(args.out_type(0)), classes = classes_of(args.out_type(0));
-  auto* wide = reinterpret_cast<float*>(args.workspace());
+  auto* wide = reinterpret_cast<float*>(args.workspace());  // null where the output is fp32
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = args.out<T>(0);
     for_chunks(args.pool(), rows, loss_chunk(classes), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        float* grad = result_floats(out + row * classes, wide + row * classes);
+        float* buffer = wide == nullptr ? nullptr : wide + row * classes;
+        float* grad = result_floats(out + row * classes, buffer);
         f(row, grad);
         put_floats(out + row * classes, grad, classes);
       }
