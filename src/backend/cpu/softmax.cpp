@@ -11,12 +11,8 @@
 namespace tr::cpu {
 namespace {
 
-std::int64_t rows_of(const TensorType& type) {
-  return type.shape[0];
-}
-std::int64_t classes_of(const TensorType& type) {
-  return type.shape[1];
-}
+std::int64_t rows_of(const TensorType& type) { return type.shape[0]; }
+std::int64_t classes_of(const TensorType& type) { return type.shape[1]; }
 
 /// logp = x - max - log(sum exp(x - max)), of one row; x may be logp.
 void log_softmax_row(const float* x, float* logp, std::int64_t n) {
@@ -81,14 +77,9 @@ struct Target {
 Target target_of(const KernelArgs& args, int labels, std::int64_t classes, std::int64_t row) {
   Target target{args.attrs().f32("label_smoothing"), classes, nullptr, 0};
   switch (args.in_type(labels).dtype) {
-    case DType::INT32:
-      target.label = args.in<std::int32_t>(labels)[row];
-      break;
-    case DType::INT64:
-      target.label = args.in<std::int64_t>(labels)[row];
-      break;
-    default:
-      target.probabilities = args.in<float>(labels) + row * classes;
+    case DType::INT32: target.label = args.in<std::int32_t>(labels)[row]; break;
+    case DType::INT64: target.label = args.in<std::int64_t>(labels)[row]; break;
+    default: target.probabilities = args.in<float>(labels) + row * classes;
   }
   return target;
 }
