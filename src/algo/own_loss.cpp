@@ -186,7 +186,7 @@ class Listing {
           value, [&](const ValueNode& v) { return done.contains(key(v)); },
           [&](const Value& v) {
             std::vector<std::string> arguments;
-            for (const Value& in : v.node()->application->inputs) arguments.push_back(text(in));
+            for (const Value& in : v.node()->application->inputs()) arguments.push_back(text(in));
             done[key(*v.node())] = of(v.node()->application->producer, arguments);
           });
       outputs.push_back(text(value));

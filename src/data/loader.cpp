@@ -38,6 +38,7 @@ struct alignas(64) ThreadCounters {
   std::array<std::atomic<std::int64_t>, kNumStages> ns{};
   std::array<std::atomic<std::int64_t>, kNumDecodePaths> decoded{};
   std::atomic<std::int64_t> samples{0};
+  std::atomic<std::int64_t> scratch_bytes{0};
 
   static void raise(std::atomic<std::int64_t>& counter, std::int64_t by) {
     counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
@@ -80,9 +81,11 @@ struct Loader::Impl {
         if (pipeline(split)) batch.fields = pipeline(split)->field_pointers(station.slot_bytes(s));
       }
     }
-    for (WorkerScratch& s : scratch) {
+    for (int w = 0; w < counts.workers; ++w) {
+      WorkerScratch& s = scratch[std::size_t(w)];
       if (train) train->reserve(s);
       if (val) val->reserve(s);
+      note_scratch(w);
     }
     make_buffers();
     place_slots();
@@ -250,6 +253,12 @@ struct Loader::Impl {
       buffer.error = std::current_exception();
     }
     counters[std::size_t(worker)].add(times);
+    note_scratch(worker);
+  }
+  /// Scratch grows to the largest picture; others than its worker may not look at it.
+  void note_scratch(int worker) {
+    counters[std::size_t(worker)].scratch_bytes.store(scratch[std::size_t(worker)].num_bytes(),
+                                                      std::memory_order_relaxed);
   }
 
   void note_failure(std::int64_t batch, const UnitBuffer& buffer) {
@@ -408,7 +417,9 @@ std::int64_t Loader::memory_bytes() const {
   const Impl& m = *impl_;
   std::int64_t bytes = m.station.memory_bytes();
   bytes += m.ring ? m.ring->memory_bytes() : m.own->memory_bytes();
-  for (const WorkerScratch& s : m.scratch) bytes += s.num_bytes();
+  for (const ThreadCounters& c : m.counters) {
+    bytes += c.scratch_bytes.load(std::memory_order_relaxed);
+  }
   for (const SplitPipeline* p : {m.train.get(), m.val.get()}) {
     if (p != nullptr) bytes += p->kept_bytes();
   }

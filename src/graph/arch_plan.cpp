@@ -181,7 +181,7 @@ class Expander {
   }
   void place_application(const Application& application, DagState& state) {
     std::vector<int> arguments;
-    for (const Value& in : application.inputs) arguments.push_back(find_value(*in.node(), state));
+    for (const Value& in : application.inputs()) arguments.push_back(find_value(*in.node(), state));
     const std::string path = child_path(application.producer, state.count++, state.path);
     state.done[&application] = place(application.producer, arguments, path);
   }

@@ -80,21 +80,20 @@ void check_values(const char* who, const std::vector<Value>& values) {
 }  // namespace
 
 ValueNode::Application::~Application() {
-  using Link = std::shared_ptr<const Application>;
-  thread_local std::vector<Link>* freed = nullptr;  // by the outermost call
-  std::vector<Link> own;
-  std::vector<Link>& links = freed != nullptr ? *freed : own;
-  for (const Value& in : inputs) {
-    if (in.node() != nullptr && in.node()->application) links.push_back(in.node()->application);
+  thread_local std::unique_ptr<Held>* waiting = nullptr;  // the outermost call's
+  if (waiting != nullptr) {
+    held_->next = std::move(*waiting);
+    *waiting = std::move(held_);
+    return;
   }
-  inputs.clear();
-  if (freed != nullptr) return;
-  freed = &own;
-  while (!own.empty()) {
-    const Link last = std::move(own.back());
-    own.pop_back();
+  std::unique_ptr<Held> first = std::move(held_);
+  waiting = &first;
+  while (first != nullptr) {
+    const std::unique_ptr<Held> last = std::move(first);
+    first = std::move(last->next);
+    last->values.clear();  // calls of this destructor put theirs in front of `first`
   }
-  freed = nullptr;
+  waiting = nullptr;
 }
 
 int BluePrint::num_inputs() const { return node_of(*this, "num_inputs").num_inputs; }
@@ -198,7 +197,7 @@ Value value_at(const Value& value, const Where& where, Replaced& done) {
   place_in_order(value, known, [&](const Value& v) {
     const ValueNode& node = *v.node();
     std::vector<Value> inputs;
-    for (const Value& in : node.application->inputs) inputs.push_back(replaced(in));
+    for (const Value& in : node.application->inputs()) inputs.push_back(replaced(in));
     const BluePrint producer = placed_at(node.application->producer, where);
     done.emplace(&node, producer.apply(inputs)[std::size_t(node.output_index)]);
   });

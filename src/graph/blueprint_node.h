@@ -36,13 +36,23 @@ struct BluePrintNode {
 struct ValueNode {
   struct Application {
     BluePrint producer;
-    std::vector<Value> inputs;
     Application(BluePrint layer, std::vector<Value> values)
-        : producer(std::move(layer)), inputs(std::move(values)) {}
+        : producer(std::move(layer)), held_(std::make_unique<Held>(std::move(values))) {}
     Application(const Application&) = delete;
     Application& operator=(const Application&) = delete;
-    /// Frees a chain of values one by one: it may be longer than a stack is deep.
+    /// Frees a chain of values one by one, since it may be longer than a stack is deep, and
+    /// allocates nothing.
     ~Application();
+    const std::vector<Value>& inputs() const { return held_->values; }
+
+   private:
+    /// Inputs, and the next ones in the list of those that wait to be freed.
+    struct Held {
+      std::vector<Value> values;
+      std::unique_ptr<Held> next;
+      explicit Held(std::vector<Value> of) : values(std::move(of)) {}
+    };
+    std::unique_ptr<Held> held_;
   };
   std::shared_ptr<const Application> application;  // null for an input
   int output_index = 0;
@@ -64,8 +74,8 @@ void place_in_order(const Value& value, Known&& known, Place&& place) {
     const Value& current = *last.value;
     const ValueNode::Application* const application = current.node()->application.get();
     const bool placed = known(*current.node());
-    if (!placed && application != nullptr && last.next < application->inputs.size()) {
-      const Value* const input = &application->inputs[last.next++];
+    if (!placed && application != nullptr && last.next < application->inputs().size()) {
+      const Value* const input = &application->inputs()[last.next++];
       open.push_back({input});
       continue;
     }

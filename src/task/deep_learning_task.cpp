@@ -50,8 +50,22 @@ Config DeepLearningTask::Impl::snapshot() const {
 
 DeepLearningTask::DeepLearningTask() : impl_(std::make_unique<Impl>()) {}
 DeepLearningTask::~DeepLearningTask() = default;
-DeepLearningTask::DeepLearningTask(DeepLearningTask&&) noexcept = default;
-DeepLearningTask& DeepLearningTask::operator=(DeepLearningTask&&) noexcept = default;
+DeepLearningTask::DeepLearningTask(DeepLearningTask&& other) {
+  other.check_movable();
+  impl_ = std::move(other.impl_);
+}
+DeepLearningTask& DeepLearningTask::operator=(DeepLearningTask&& other) {
+  check_movable();
+  other.check_movable();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+void DeepLearningTask::check_movable() const {
+  TR_CHECK(!impl_ || !impl_->trainer || !impl_->trainer->is_running(),
+           "a DeepLearningTask is moved, or replaced by another one, while it runs, expected after "
+           "its run() ends");
+}
 
 DeepLearningTask::Impl& DeepLearningTask::impl() const {
   TR_CHECK(impl_,

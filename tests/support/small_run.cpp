@@ -52,7 +52,7 @@ bool is_small(const BluePrint& model) {
                                        {"target", {Shape{4}, DType::FP32}}});
   std::int64_t bytes = 0;
   for (const ArchLayer& layer : plan.layers) bytes += layer.cost.bytes;
-  return plan.num_params() < 200'000 && plan.flops() < 20'000'000 && bytes < 20'000'000;
+  return plan.num_params() < 200'000 && plan.flops() < 5'000'000 && bytes < 5'000'000;
 }
 
 void run_steps(DeepLearningTask& task, int steps) {

@@ -54,8 +54,9 @@ class TR_API DeepLearningTask {
  public:
   DeepLearningTask();
   ~DeepLearningTask();
-  DeepLearningTask(DeepLearningTask&&) noexcept;
-  DeepLearningTask& operator=(DeepLearningTask&&) noexcept;
+  /// @throws InvalidArgument  a task moves, or is replaced, while it runs: in one of its callbacks.
+  DeepLearningTask(DeepLearningTask&& other);             // NOLINT(*-noexcept-move-*): it throws
+  DeepLearningTask& operator=(DeepLearningTask&& other);  // NOLINT(*-noexcept-move-*): it throws
 
   DeepLearningTask& model(const BluePrint& model);
   DeepLearningTask& loss(const Loss& loss);
@@ -211,6 +212,7 @@ class TR_API DeepLearningTask {
 
  private:
   Impl& impl() const;  // @throws InvalidArgument  the task was moved from
+  void check_movable() const;
   std::unique_ptr<Impl> impl_;
 };
 

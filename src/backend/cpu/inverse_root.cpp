@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/preconditioner_scale.h"
+
 namespace tr::cpu {
 namespace {
 
@@ -53,7 +55,8 @@ void InverseFourthRoot::run(const KernelArgs& args, const Products& products, co
   const double norm = std::sqrt(square_sum(args, matrix, count, partial));
   if (norm == 0) return set_identity(args, root, side, 1);
   std::memcpy(m, matrix, std::size_t(count) * sizeof(float));
-  for (std::int64_t i = 0; i < side; ++i) m[i * side + i] += float(double(ridge) * norm);
+  const float added = preconditioner::diagonal(double(ridge), norm, side);
+  for (std::int64_t i = 0; i < side; ++i) m[i * side + i] += added;
   const double z = 2.5 / std::sqrt(square_sum(args, m, count, partial));
   add_scaled(args, m, float(z), m, 0, count);
   set_identity(args, x, side, float(std::pow(z, 0.25)));

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/householder_qr.h"
 #include "backend/cpu/preconditioner.h"
+#include "backend/preconditioner_scale.h"
 
 namespace tr::cpu {
 namespace {
@@ -64,9 +65,11 @@ class Side {
     const double norm = std::sqrt(square_sum(args, covariance(state), count, partial));
     if (norm == 0) return;
     float *s = room, *behind = room + 2 * count;
+    const float scale = preconditioner::qr_scale(norm);
+    const float added = scale * preconditioner::diagonal(double(ridge), norm, length_);
     for (int i = 0; i < times; ++i) {
       products.run(args, square(), covariance(state), basis(state), s);
-      add_scaled(args, s, 1, basis(state), float(double(ridge) * norm), count);
+      add_scaled(args, s, scale, basis(state), added, count);
       HouseholderQr(length_).run(args.pool(), s, basis(state), behind);
     }
   }

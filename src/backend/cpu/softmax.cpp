@@ -11,12 +11,8 @@
 namespace tr::cpu {
 namespace {
 
-std::int64_t rows_of(const TensorType& type) {
-  return type.shape[0];
-}
-std::int64_t classes_of(const TensorType& type) {
-  return type.shape[1];
-}
+std::int64_t rows_of(const TensorType& type) { return type.shape[0]; }
+std::int64_t classes_of(const TensorType& type) { return type.shape[1]; }
 
 /// logp = x - max - log(sum exp(x - max)), of one row; x may be logp.
 void log_softmax_row(const float* x, float* logp, std::int64_t n) {
@@ -81,14 +77,9 @@ struct Target {
 Target target_of(const KernelArgs& args, int labels, std::int64_t classes, std::int64_t row) {
   Target target{args.attrs().f32("label_smoothing"), classes, nullptr, 0};
   switch (args.in_type(labels).dtype) {
-    case DType::INT32:
-      target.label = args.in<std::int32_t>(labels)[row];
-      break;
-    case DType::INT64:
-      target.label = args.in<std::int64_t>(labels)[row];
-      break;
-    default:
-      target.probabilities = args.in<float>(labels) + row * classes;
+    case DType::INT32: target.label = args.in<std::int32_t>(labels)[row]; break;
+    case DType::INT64: target.label = args.in<std::int64_t>(labels)[row]; break;
+    default: target.probabilities = args.in<float>(labels) + row * classes;
   }
   return target;
 }
@@ -133,13 +124,14 @@ void launch_fused(const KernelArgs& args) {
 template <typename F>
 void for_gradient_rows(const KernelArgs& args, F&& f) {
   const std::int64_t rows = rows_of(args.out_type(0)), classes = classes_of(args.out_type(0));
-  auto* wide = reinterpret_cast<float*>(args.workspace());
+  auto* wide = reinterpret_cast<float*>(args.workspace());  // null where the output is fp32
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = args.out<T>(0);
     for_chunks(args.pool(), rows, loss_chunk(classes), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        float* grad = result_floats(out + row * classes, wide + row * classes);
+        float* buffer = wide == nullptr ? nullptr : wide + row * classes;
+        float* grad = result_floats(out + row * classes, buffer);
         f(row, grad);
         put_floats(out + row * classes, grad, classes);
       }

@@ -9,6 +9,7 @@
 #include "backend/cuda/grid_barrier.cuh"
 #include "backend/cuda/householder_qr.cuh"
 #include "backend/cuda/matrix_products.cuh"
+#include "backend/preconditioner_scale.h"
 
 namespace tr::cuda::optimizer {
 
@@ -138,14 +139,15 @@ class BasisSolver {
     const auto tile = [&](const BasisJob& job, int tile, double norm) {
       const int n = job.side, across = (n + kSide - 1) / kSide;
       const float* q = homes_.state + job.basis;
-      const auto ridge = float(ridge_ * norm);
+      const float scale = preconditioner::qr_scale(norm);
+      const float ridge = scale * preconditioner::diagonal(ridge_, norm, n);
       float* s = matrix_of(job);
       const fp32::Product product{
           {homes_.state + job.covariance, n}, {q, n}, n, n, n, false, false};
       fp32::run_tile<Shape>(shared_, product, tile / across * kSide, tile % across * kSide,
                             [&](int row, int column, float sum) {
                               const std::int64_t at = std::int64_t(row) * n + column;
-                              s[at] = sum + ridge * q[at];
+                              s[at] = scale * sum + ridge * q[at];
                             });
     };
     for_items(time, &BasisJob::first_tile, behind.first_tile + down * down, tile);

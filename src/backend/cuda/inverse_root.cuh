@@ -12,6 +12,7 @@
 
 #include "backend/cuda/grid_barrier.cuh"
 #include "backend/cuda/matrix_products.cuh"
+#include "backend/preconditioner_scale.h"
 
 namespace tr::cuda::optimizer {
 
@@ -144,7 +145,7 @@ class RootSolver {
       return;
     }
     const float* matrix = homes_.state + job.covariance;
-    const auto ridge = float(ridge_ * norm);
+    const float ridge = preconditioner::diagonal(ridge_, norm, job.side);
     const Room room = this->room(job, 0);
     double sum = 0;
     for_elements(job, part, [&](std::int64_t i) {
@@ -198,8 +199,8 @@ class RootSolver {
 
   __device__ int last(int j) const { return *static_cast<const volatile int*>(notes_.last + j); }
 
-  /// How iteration i finds root j; by all threads. A block may see what another has just written: it
-  /// would come to the same.
+  /// How iteration i finds root j; by all threads. A block may see what another has just written:
+  /// it would come to the same.
   enum class Phase { DONE, LAST, GOES_ON };
   __device__ Phase phase(int j, int i) const {
     // One thread looks: another block may write meanwhile, and all threads must go the same way.

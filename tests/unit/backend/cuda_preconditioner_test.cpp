@@ -4,15 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "cuda_kernel_harness.h"
-#include "ops/preconditioner.h"
-#include "optimizer_calls.h"
+#include "preconditioner_calls.h"
 #include "support/compare.h"
 
 namespace tr::test {
 namespace {
 
-constexpr double kRidge = 1e-2;
-constexpr std::size_t kState = 10, kCast = 11;  // inputs
+KernelResult run_cuda(const KernelCall& call) { return run_cuda_kernel(call); }
 
 class CudaPreconditioners : public testing::Test {
  protected:
@@ -20,58 +18,6 @@ class CudaPreconditioners : public testing::Test {
     if (const std::string reason = no_gpu_reason(); !reason.empty()) GTEST_SKIP() << reason;
   }
 };
-
-struct Row {
-  std::string op;
-  Attrs attrs;
-};
-/// Matrices, tall and wide, larger and smaller than a tile of products, and vectors between them.
-struct Case {
-  Table table{{70 * 150, 150, 40 * 33, 40, 33 * 3, 7, 16 * 64, 5}, 128, 0};
-  std::vector<std::int64_t> matrices;
-
-  explicit Case(bool frozen) {
-    const std::int64_t rows[] = {70, 0, 40, 0, 33, 0, 16, 0};
-    for (std::size_t i = 0; i < table.rows.size(); ++i) {
-      Segment& s = table.rows[i];
-      s.frozen = frozen && i == 2 ? 1 : 0;
-      if (rows[i] == 0) continue;
-      s.rows = std::int32_t(rows[i]);
-      matrices.insert(matrices.end(), {s.begin, rows[i], s.count / rows[i]});
-    }
-  }
-  KernelCall call(const Row& row, DType cast, int found_inf = 0) const {
-    Attrs attrs = row.attrs;
-    attrs.set("matrices", matrices).set("ridge", kRidge).set("every", std::int64_t{2});
-    KernelCall call =
-        with_moments(optimizer_call(row.op, attrs, table, found_inf), table, 2, 2, DType::FP32);
-    const OpDef& def = OpRegistry::instance().get(row.op);
-    call.inputs.push_back(Tensor::zeros({def.own_state(complete_attrs(def, attrs))}));
-    if (cast != DType::FP32) call.inputs.push_back(random(table.count, 7).to(cast));
-    return call;
-  }
-};
-
-std::vector<Row> rows() {
-  return {{"shampoo", {}},
-          {"shampoo", {{"grafting", std::string("none")}, {"clip_norm", 1.0}}},
-          {"shampoo",
-           {{"grafting", std::string("sgd")},
-            {"block_size", std::int64_t{32}},
-            {"preconditioner_beta", 0.9}}},
-          {"soap", {{"beta1", 0.95}, {"beta2", 0.95}, {"preconditioner_beta", 0.95}}},
-          {"soap", {{"max_dim", std::int64_t{64}}, {"clip_value", 0.05}}},
-          {"soap", {{"max_dim", std::int64_t{2}}}}};
-}
-
-/// The next step's call: state as the last one left it, other gradients.
-void advance(KernelCall& call, const KernelResult& after, int step) {
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (i == 0 || i >= 8) call.inputs[i] = after.inputs[i];
-  }
-  call.inputs[1] = random(call.inputs[1].num_elements(), std::uint64_t(20 + step));
-  call.inputs[4].data<std::int64_t>()[kCounterUpdates] += 1;
-}
 
 // Roots and bases are known to the rounding of products over the ridge; 150 terms are summed.
 TEST_F(CudaPreconditioners, MoveAsTheCpu) {
@@ -127,6 +73,8 @@ void expect_orthonormal(const Tensor& state, std::int64_t at, std::int64_t side)
   EXPECT_LT(worst, near.atol + near.rtol) << "side " << side;
 }
 
+TEST_F(CudaPreconditioners, TakeGradientsOfAnySize) { expect_steps_of_small_gradients(run_cuda); }
+
 // Each device goes on from its own bases, which the step after shows: they are made at its end.
 TEST_F(CudaPreconditioners, BasesAreOrthonormalAndLeadWhereTheCpusDo) {
   constexpr int kSteps = 5;
@@ -148,6 +96,21 @@ TEST_F(CudaPreconditioners, BasesAreOrthonormalAndLeadWhereTheCpusDo) {
     advance(own, got, step);
     advance(cpu, want, step);
   }
+}
+
+// Above some 1,700 rows a panel of reflections does not fit in shared memory.
+TEST_F(CudaPreconditioners, BasesAreTheFirstFactorOfAQrDecomposition) {
+  for (const QrCheck& check : {QrCheck{150, 40}, QrCheck{1800, 40}}) {
+    check.expect_bases(run_cuda);
+  }
+}
+
+// A group has at most 256 MiB of dense copies, and as much of what roots or bases take.
+TEST_F(CudaPreconditioners, GroupsOfMatricesMoveLikeOne) {
+  // 48 roots of 6 MiB each, 130 bases of 2 MiB and more, two matrices of 128 MiB and more.
+  expect_same_as_alone(run_cuda, {"shampoo", {{"grafting", std::string("sgd")}}}, 512, 512, 24);
+  expect_same_as_alone(run_cuda, {"soap", {}}, 512, 512, 65);
+  expect_same_as_alone(run_cuda, {"soap", {{"max_dim", std::int64_t{2}}}}, 5800, 5800, 2);
 }
 
 // A root is checked by what it is: P^4 (L + ridge |L| I) = I.

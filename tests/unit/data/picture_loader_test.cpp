@@ -93,6 +93,23 @@ std::vector<std::string> stream_of(
   return digests;
 }
 
+// Workers' scratch grows to the largest picture while the consumer asks; TSan sees it look.
+TEST(PictureLoaderTest, MemoryIsCountedWhileWorkersDecode) {
+  const LogCapture log;
+  const TempFolder folder;
+  make_tree(folder);
+  Loader loader(config_of(folder, 2, 1), epochs, 0, 0);
+  const std::int64_t first = loader.memory_bytes();
+  std::int64_t last = first;
+  while (const Batch* b = loader.next()) {
+    const std::int64_t now = loader.memory_bytes();
+    EXPECT_GE(now, last);
+    last = now;
+    loader.release(*b);
+  }
+  EXPECT_GT(last, first);
+}
+
 TEST(PictureLoaderTest, BytesDoNotDependOnThreads) {
   const LogCapture log;
   const TempFolder folder;

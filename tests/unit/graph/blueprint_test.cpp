@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "graph/arch_plan.h"
@@ -12,6 +13,7 @@
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
 #include "renaissance/ops/shape.h"
+#include "support/allocation_counter.h"
 
 namespace tr {
 namespace {
@@ -135,6 +137,15 @@ TEST(BluePrintTest, ChainsOfValuesMayBeLongerThanAStackIsDeep) {
   const BluePrint both = model({in}, {add(ends[0], ends[1])});
   ends.clear();
   EXPECT_EQ(expand(both, kVectorFields).layers.size(), kLength + 1);
+}
+
+// A destructor that allocates ends the program where memory is out.
+TEST(BluePrintTest, ValuesAreFreedWithoutAllocations) {
+  std::optional<Value> end = add(relu()(input()), input());
+  for (int i = 0; i < 1000; ++i) end = add(*end, relu()(*end));
+  const test::AllocationCounter counter;
+  end.reset();
+  EXPECT_EQ(counter.count(), 0);
 }
 
 TEST(BluePrintTest, BlueprintsInsideEachOtherHaveALimit) {

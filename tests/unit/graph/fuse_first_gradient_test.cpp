@@ -20,13 +20,16 @@ using test::variant;
 const std::map<std::string, TensorType> kPictureFields = {
     {"image", {Shape{16, 16, 3}, DType::FP32}}, {"label", {Shape{}, DType::INT32}}};
 
-LoweredGraph lowered(std::vector<BluePrint> layers, std::set<std::string> without = {}) {
+using Change = std::function<void(ComputationGraph&)>;
+
+LoweredGraph lowered(std::vector<BluePrint> layers, std::set<std::string> without = {},
+                     const Change& change = {}) {
   for (const BluePrint& layer : {gap(), flatten(), fc(10, true)}) layers.push_back(layer);
   CompileRequest request =
       test::request_for(seq(layers), kPictureFields, {variant(Mode::TRAIN, 4, kPictureFields)});
   request.graph.low_dtype = DType::FP16;
   request.variants[0].fields["image"].dtype = DType::FP16;
-  return test::lowered(request, {}, FusingOracle(std::move(without)));
+  return test::lowered(request, change, FusingOracle(std::move(without)));
 }
 
 /// Readers of the gradients of the norm and of the convolution in front of it are the same as
@@ -78,6 +81,52 @@ TEST(FuseFirstGradientTest, ABiasOrNoRectifierKeepsTheNodesApart) {
                      "bn_act_conv_dweight"),
             0);
   EXPECT_EQ(count_op(lowered({conv(16, 3, 1, 1), bn(), conv(8, 1)}), "bn_act_conv_dweight"), 0);
+}
+
+/// Adds a reader of the norm's gradient `output` (1: of its weight, 2: of its bias), in front of
+/// the convolution's gradient or behind it.
+Change read_norm_gradient(std::size_t output, bool before) {
+  return [output, before](ComputationGraph& graph) {
+    const auto norm = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [](const Node& n) { return n.op == "bn_backward"; });
+    ASSERT_NE(norm, graph.nodes.end());
+    const auto weight = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+      return n.op == "conv_dweight" && n.inputs[0] == norm->outputs[0];
+    });
+    ASSERT_NE(weight, graph.nodes.end());
+    const TensorId gradient = norm->outputs[output];
+    Node reader;
+    reader.op = "add";
+    reader.attrs = complete_attrs(OpRegistry::instance().get("add"), {});
+    reader.inputs = {gradient, gradient};
+    reader.outputs = {TensorId(graph.tensors.size())};
+    reader.label = GraphId::BACKWARD;
+    graph.tensors.push_back({"read", Role::RESULT, graph.tensor(gradient).type});
+    graph.nodes.insert(before ? weight : weight + 1, reader);
+  };
+}
+
+// The fused node stands where the convolution's gradient did: a reader in front of it would read
+// what is not written yet.
+TEST(FuseFirstGradientTest, AReaderOfTheNormsGradientsInBetweenKeepsTheNodesApart) {
+  const std::vector<BluePrint> act = {conv(16, 3, 1, 1), bn(), relu(), conv(8, 3)};
+  const std::vector<BluePrint> pool = {conv(16, 7, 2, 3), bn(), relu(), maxpool(3, 2, 1),
+                                       conv(8, 1)};
+  for (const std::size_t output : {1u, 2u}) {
+    SCOPED_TRACE(output);
+    const LoweredGraph apart = lowered(act, {}, read_norm_gradient(output, true));
+    EXPECT_EQ(count_op(apart, "bn_act_conv_dweight"), 0) << apart.text();
+    EXPECT_EQ(count_op(apart, "bn_act_backward"), 1);
+    EXPECT_EQ(
+        count_op(lowered(pool, {}, read_norm_gradient(output, true)), "bn_maxpool_conv_dweight"),
+        0);
+    const LoweredGraph behind = lowered(act, {}, read_norm_gradient(output, false));
+    EXPECT_EQ(count_op(behind, "bn_act_conv_dweight"), 1) << behind.text();
+    EXPECT_EQ(count_op(behind, "add"), 1);
+    EXPECT_EQ(
+        count_op(lowered(pool, {}, read_norm_gradient(output, false)), "bn_maxpool_conv_dweight"),
+        1);
+  }
 }
 
 }  // namespace

@@ -185,14 +185,15 @@ TEST(BadData, ADiskThatFailsPassesTheLimit) {
 TEST(BadData, ADiskThatDoesNotAnswerIsGivenUpAtTheTimeOut) {
   const LogCapture log;
   const test::TempFolder folder;
-  std::latch answers{1};
+  const auto answers = std::make_shared<std::latch>(1);  // outlives the thread that waits
   const std::int64_t before = num_threads();
   {
     const auto set = std::make_shared<Files>(
         folder.path(), 90,
         data::FileReaderOptions{
-            .timeout_s = 1, .read = [&](const std::string& path, std::vector<std::byte>& bytes) {
-              if (path.ends_with("/44")) answers.wait();
+            .timeout_s = 1,
+            .read = [answers](const std::string& path, std::vector<std::byte>& bytes) {
+              if (path.ends_with("/44")) answers->wait();
               data::read_whole_file(path, bytes);
             }});
     DeepLearningTask task = task_over(set, BadSamplePolicy::SKIP);
@@ -203,7 +204,7 @@ TEST(BadData, ADiskThatDoesNotAnswerIsGivenUpAtTheTimeOut) {
     EXPECT_EQ(result.history.back().bad_samples, 1);
     EXPECT_EQ(log.count("/44: no answer from the file system within 1 s"), 1) << log.text();
   }
-  answers.count_down();
+  answers->count_down();
   EXPECT_TRUE(threads_are_back_to(before));
 }
 

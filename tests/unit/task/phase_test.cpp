@@ -107,6 +107,31 @@ TEST(DeepLearningTask, RunsInsideARunAreRefused) {
   EXPECT_THROW(task.scale_lr(1e30), InvalidArgument) << "infinite as fp32";
 }
 
+// The run holds its task: another object, or none, would be left to the rest of it.
+TEST(DeepLearningTask, MovesInsideARunAreRefused) {
+  const toy::Quiet quiet;
+  DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  int refused = 0;
+  const auto move = [&](DeepLearningTask& t) {
+    const std::string words = "while it runs, expected after its run() ends";
+    refused +=
+        test::throws<InvalidArgument>([&] { const DeepLearningTask other(std::move(t)); }, words) &&
+        test::throws<InvalidArgument>([&] { DeepLearningTask().operator=(std::move(t)); }, words) &&
+        test::throws<InvalidArgument>([&] { t = DeepLearningTask(); }, words);
+  };
+  task.callbacks({.on_step =
+                      [&](DeepLearningTask& t, std::int64_t step, double, double) {
+                        if (step == 2) move(t);
+                      },
+                  .on_epoch = [&](DeepLearningTask& t, const EpochRecord&) { move(t); }});
+  EXPECT_EQ(task.compile(CompileInfo::NONE).run().history.size(), 1u);
+  EXPECT_EQ(refused, 2) << "in both callbacks";
+  DeepLearningTask kept(std::move(task));
+  EXPECT_GT(kept.evaluate().num_samples, 0);
+  kept = DeepLearningTask();
+  EXPECT_EQ(kept.phase(), Phase::PLANNING);
+}
+
 // A rank that runs a step alone would wait for the others' sums for ever.
 TEST(DeepLearningTask, ProfilesWhateverTheRanksAndTheBatch) {
   const toy::Quiet quiet;
