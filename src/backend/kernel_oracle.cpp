@@ -24,12 +24,16 @@ std::string refusal(const KernelDef& kernel, const KernelQuery& query) {
 }
 
 /// Running the node again on other values tells its time: it changes no state, and no input is an
-/// index or a place.
+/// index or a place. A gate of bytes is one bit an element, so any byte may stand there.
 bool can_be_timed(const std::string& op, std::span<const TensorType> in) {
   const OpDef* def = OpRegistry::instance().find(op);
-  return def != nullptr && def->state_writes.empty() &&
-         std::all_of(in.begin(), in.end(),
-                     [](const TensorType& type) { return is_floating(type.dtype); });
+  if (def == nullptr || !def->state_writes.empty()) return false;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const bool bits =
+        in[i].dtype == DType::UINT8 && i < def->inputs.size() && def->inputs[i] == "gate";
+    if (!is_floating(in[i].dtype) && !bits) return false;
+  }
+  return true;
 }
 
 constexpr std::string_view kFusedUpdate = "fc_update";  // src/ops/fused_step.cpp
