@@ -35,8 +35,8 @@ ConvProblem problem_of(ConvDirection direction, const Attrs& attrs, const Tensor
 constexpr std::int64_t kAssumedWorkspace = std::int64_t{32} << 20;
 
 /// Where a device is there, the plan is made now: its workspace is known, and a refusal lets the
-/// next candidate have the node.
-std::string refuse_problem(const ConvProblem& problem) {
+/// next candidate have the node. With an engine's name, as a table has it, no other is asked for.
+std::string refuse_problem(const ConvProblem& problem, std::string_view engine) {
   if (problem.geometry.y_shape().num_elements() == 0 ||
       problem.geometry.x_shape().num_elements() == 0) {
     return "the convolution is empty";
@@ -44,7 +44,7 @@ std::string refuse_problem(const ConvProblem& problem) {
   if (!has_device()) return "";
   try {
     std::string why;
-    return conv_plan(problem, {}, why) == nullptr ? why : "";
+    return conv_plan(problem, engine, why) == nullptr ? why : "";
   } catch (const Unsupported& missing) {
     return missing.what();
   }
@@ -188,7 +188,7 @@ std::string refuse(const KernelQuery& query, bool tf32) {
   if (tf32 && problem.dtype != DType::FP32) {
     return fmt::format("operands are {}, expected fp32 (which TF32 stands for)", problem.dtype);
   }
-  return refuse_problem(problem);
+  return refuse_problem(problem, query.config);
 }
 
 template <typename Kernel>
