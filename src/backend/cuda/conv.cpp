@@ -35,7 +35,7 @@ ConvProblem problem_of(ConvDirection direction, const Attrs& attrs, const Tensor
 constexpr std::int64_t kAssumedWorkspace = std::int64_t{32} << 20;
 
 /// Where a device is there, the plan is made now: its workspace is known, and a refusal lets the
-/// next candidate have the node. Of an engine that is named (a tuning table's) no other is made.
+/// next candidate have the node. With an engine's name, as a table has it, no other is asked for.
 std::string refuse_problem(const ConvProblem& problem, std::string_view engine) {
   if (problem.geometry.y_shape().num_elements() == 0 ||
       problem.geometry.x_shape().num_elements() == 0) {

@@ -8,13 +8,17 @@
 
 #include "backend/cuda/conv_plan.h"
 #include "backend/cuda/cudnn_info.h"
+#include "core/check.h"
 #include "graph/op_def.h"
 
 namespace tr::test {
 namespace {
 
-using cuda::ConvCandidates;
 using cuda::ConvDirection;
+using cuda::ConvEngine;
+using cuda::ConvGraph;
+using cuda::ConvPlan;
+using cuda::ConvPlans;
 using cuda::ConvProblem;
 
 constexpr std::string_view kH200 =
@@ -55,20 +59,23 @@ class ConvPlanTest : public testing::Test {
     problem.geometry = conv_geometry(attrs, {x, dtype});
     return problem;
   }
-  ConvCandidates candidates(const ConvProblem& problem) const {
-    return ConvCandidates(problem, {.properties = &*properties_});
+  cuda::ConvTarget target() const { return {.properties = &*properties_}; }
+  std::vector<ConvEngine> engines(const ConvProblem& problem) const {
+    return offered_engines(ConvGraph(problem, target()));
   }
 
   std::optional<cuda::CudnnDescriptor> properties_;
 };
 
-std::set<std::string> names_of(const ConvCandidates& candidates) {
+std::set<std::string> names_of(const std::vector<ConvEngine>& engines) {
   std::set<std::string> names;
-  for (int i = 0; i < candidates.size(); ++i) names.insert(candidates.name(i));
+  for (const ConvEngine& engine : engines) names.insert(engine.name);
   return names;
 }
 
-TEST_F(ConvPlanTest, EveryDirectionOfTheNetworksLayersHasEnginesThatBuild) {
+constexpr std::int64_t kAnyWorkspace = std::int64_t{1} << 40;
+
+TEST_F(ConvPlanTest, EveryEngineOfTheNetworksLayersIsTheSameByItsName) {
   const std::vector<ConvProblem> layers = {
       problem(ConvDirection::FORWARD, {256, 224, 224, 3}, 64, {3, 1}),
       problem(ConvDirection::FORWARD, {256, 224, 224, 3}, 64, {7, 2}),
@@ -77,45 +84,89 @@ TEST_F(ConvPlanTest, EveryDirectionOfTheNetworksLayersHasEnginesThatBuild) {
       problem(ConvDirection::WEIGHT, {256, 14, 14, 1024}, 256, {1, 1}, DType::BF16)};
   for (const ConvProblem& layer : layers) {
     SCOPED_TRACE(layer.text());
-    const ConvCandidates found = candidates(layer);
-    ASSERT_GT(found.size(), 0);
-    EXPECT_EQ(names_of(found).size(), std::size_t(found.size())) << "names are told apart";
+    const ConvGraph graph(layer, target());
+    const std::vector<ConvEngine> found = offered_engines(graph);
+    ASSERT_GT(found.size(), 0u);
+    EXPECT_EQ(names_of(found).size(), found.size()) << "names are told apart";
     std::string why;
-    const auto plan = found.build(0, std::int64_t{1} << 30, why);
-    ASSERT_NE(plan, nullptr) << why;
-    EXPECT_EQ(plan->engine(), found.name(0));
-    EXPECT_EQ(found.find(found.name(found.size() - 1)), found.size() - 1);
-    EXPECT_EQ(found.find("eng0_k99=1"), -1);
+    ASSERT_NE(ConvPlan::build(graph, found[0], kAnyWorkspace, why), nullptr) << why;
+    for (const ConvEngine& engine : found) {
+      SCOPED_TRACE(engine.name);
+      const auto offered = ConvPlan::build(graph, engine, kAnyWorkspace, why);
+      if (offered == nullptr) continue;
+      const ConvEngine named = named_engine(graph, engine.name);
+      EXPECT_EQ(named.worth_measuring, engine.worth_measuring);
+      const auto plan = ConvPlan::build(graph, named, kAnyWorkspace, why);
+      ASSERT_NE(plan, nullptr) << why;
+      EXPECT_EQ(plan->workspace_bytes(), offered->workspace_bytes());
+    }
   }
+}
+
+TEST_F(ConvPlanTest, APlanOfANameIsBuiltOnceAndWithoutTheHeuristics) {
+  const ConvProblem layer = problem(ConvDirection::FORWARD, {256, 56, 56, 64}, 64, {3, 1});
+  const std::string name = engines(layer)[0].name;
+  ConvPlans plans(layer, target());
+  std::string why;
+  const auto plan = plans.plan(name, why);
+  ASSERT_NE(plan, nullptr) << why;
+  EXPECT_EQ(plans.plan(name, why), plan);
+  EXPECT_FALSE(plans.has_asked_heuristics());
+  EXPECT_NE(plans.plan("", why), nullptr) << why;
+  EXPECT_TRUE(plans.has_asked_heuristics());
+}
+
+TEST_F(ConvPlanTest, ANameThatCudnnDoesNotKnowIsRefused) {
+  ConvPlans plans(problem(ConvDirection::FORWARD, {256, 56, 56, 64}, 64, {3, 1}), target());
+  for (const char* name : {"eng0_k99=1", "eng99999", "eng62_k2=4711", "62", "eng62_k2", "eng62x"}) {
+    std::string why;
+    EXPECT_EQ(plans.plan(name, why), nullptr) << name;
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+  }
+}
+
+TEST_F(ConvPlanTest, AnEngineThatIsNotAllowedIsRefusedByItsNameToo) {
+  ConvProblem layer = problem(ConvDirection::FORWARD, {256, 56, 56, 64}, 64, {3, 1}, DType::FP32);
+  layer.tf32 = true;
+  const std::set<std::string> with_licence = names_of(engines(layer));
+  layer.tf32 = false;
+  const std::set<std::string> exact = names_of(engines(layer));
+  const ConvGraph graph(layer, target());
+  int refused = 0;
+  for (const std::string& name : with_licence) {
+    if (exact.contains(name)) continue;
+    EXPECT_THROW(named_engine(graph, name), DeviceError) << name;
+    ++refused;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(ConvPlanTest, StatisticsAreOfferedForWholeVectorsOfChannelsInFp16) {
   ConvProblem layer = problem(ConvDirection::FORWARD, {256, 56, 56, 64}, 64, {3, 1});
   layer.statistics = true;
-  EXPECT_GT(candidates(layer).size(), 0);
+  EXPECT_GT(engines(layer).size(), 0u);
   ConvProblem first = problem(ConvDirection::FORWARD, {256, 224, 224, 3}, 64, {3, 1});
   first.statistics = true;
-  EXPECT_EQ(candidates(first).size(), 0);
+  EXPECT_TRUE(engines(first).empty());
 }
 
 TEST_F(ConvPlanTest, WithoutTheLicenceFp32KeepsItsDigits) {
   ConvProblem layer = problem(ConvDirection::FORWARD, {256, 56, 56, 64}, 64, {3, 1}, DType::FP32);
-  const std::set<std::string> exact = names_of(candidates(layer));
+  const std::set<std::string> exact = names_of(engines(layer));
   layer.tf32 = true;
-  const std::set<std::string> all = names_of(candidates(layer));
+  const std::set<std::string> all = names_of(engines(layer));
   EXPECT_FALSE(exact.empty());
   EXPECT_LT(exact.size(), all.size());
   EXPECT_TRUE(std::includes(all.begin(), all.end(), exact.begin(), exact.end()));
 }
 
 TEST_F(ConvPlanTest, AnEngineThatWantsMoreWorkspaceThanThereIsSaysSo) {
-  const ConvCandidates found =
-      candidates(problem(ConvDirection::WEIGHT, {256, 224, 224, 3}, 64, {3, 1}));
-  for (int i = 0; i < found.size(); ++i) {
+  const ConvGraph graph(problem(ConvDirection::WEIGHT, {256, 224, 224, 3}, 64, {3, 1}), target());
+  for (const ConvEngine& engine : offered_engines(graph)) {
     std::string why;
-    const auto plan = found.build(i, std::int64_t{1} << 40, why);
+    const auto plan = ConvPlan::build(graph, engine, kAnyWorkspace, why);
     if (plan == nullptr || plan->workspace_bytes() == 0) continue;
-    EXPECT_EQ(found.build(i, plan->workspace_bytes() - 1, why), nullptr);
+    EXPECT_EQ(ConvPlan::build(graph, engine, plan->workspace_bytes() - 1, why), nullptr);
     EXPECT_NE(why.find("workspace"), std::string::npos) << why;
     return;
   }
