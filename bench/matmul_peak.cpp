@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <vector>
 
 #include "backend/cuda/fc_product.h"
 #include "core/format.h"

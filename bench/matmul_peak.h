@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "bench_report.h"
 #include "renaissance/core/dtype.h"
@@ -32,7 +30,7 @@ struct MatmulPeak {
   std::string shape;  // "8192x8192x8192"
   Summary tflops;
 };
-/// Each shape takes about a quarter of a second, so that the clock is one that lasts. Takes 0.5 GB
+/// Each shape takes about a quarter of a second, so that the clock is one that lasts. Takes 0.6 GB
 /// of the device's memory meanwhile. @throws DeviceError  the library has no algorithm.
 MatmulPeak measure_matmul_peak(int device, DType dtype, Operands operands);
 

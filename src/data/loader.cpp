@@ -255,6 +255,7 @@ struct Loader::Impl {
     counters[std::size_t(worker)].add(times);
     note_scratch(worker);
   }
+
   /// Scratch grows to the largest picture; others than its worker may not look at it.
   void note_scratch(int worker) {
     counters[std::size_t(worker)].scratch_bytes.store(scratch[std::size_t(worker)].num_bytes(),

@@ -32,11 +32,6 @@ float activation_alpha(const Attrs& attrs) {
   return attrs.contains("alpha") ? attrs.f32("alpha") : 0.0f;
 }
 
-/// The gate of fc_dx is a mask, one bit an element that relu let through, as fc_marked makes it.
-bool has_mask(const KernelQuery& query) {
-  return query.in.size() > 2 && query.in[2].dtype == DType::UINT8;
-}
-
 /// How a product and what follows it are made.
 enum class Form : std::uint8_t {
   PLAIN,    // nothing follows

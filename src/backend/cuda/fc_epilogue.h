@@ -41,7 +41,7 @@ void drop_where_not_marked(const KernelArgs& args, const void* mask, void* x, DT
                            std::int64_t count);
 
 /// relu in place, and the mask of whole rows of its result as mark_positive() makes it, in one
-/// pass.
+/// pass. Elements as drop_where_not_marked() takes them.
 void relu_and_mark(const KernelArgs& args, void* x, void* mask, DType dtype, std::int64_t count);
 
 /// The mask of Fused::MASK from a gate [rows, columns]: bits where it is not <= 0, as

@@ -43,6 +43,11 @@ enum class Fused : std::uint8_t {
 /// Bits from row to row of a mask, bit j % 8 of byte j / 8 first.
 inline std::int64_t mask_row_bits(std::int64_t columns) { return (columns + 127) / 128 * 128; }
 
+/// The gate of fc_dx is a mask, one bit an element that relu let through, as fc_marked makes it.
+inline bool has_mask(const KernelQuery& query) {
+  return query.in.size() > 2 && query.in[2].dtype == DType::UINT8;
+}
+
 /// Operands of one launch. `vector`, as `Fused` says, is of the result's dtype, or a mask; `addend`
 /// is D, another matrix than C, where beta is not 0.
 struct ProductOperands {

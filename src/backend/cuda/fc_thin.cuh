@@ -107,15 +107,6 @@ __device__ inline void load_terms_down(std::uint32_t (&a)[4], const Matrix& matr
   }
 }
 
-/// The same from one whose columns are the terms: (outer, k) is element (outer, k).
-__device__ inline void load_terms_across(std::uint32_t (&a)[4], const Matrix& matrix,
-                                         std::int64_t row, int column, int group, int member) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    a[i] = matrix.pair_across(row + group + i % 2 * 8, column + 2 * member + i / 2 * 8);
-  }
-}
-
 constexpr std::int64_t kMostOutputs = 64;
 
 /// Rows of dy, its columns, and the columns of the matrix behind it: x or the weights.

@@ -3,6 +3,7 @@
 // their way through memory, each once. A warp keeps its columns of W in registers and walks down
 // the rows; it asks for a tile's gate and dy while it works on the tile before. 16-bit operands go
 // through the tensor cores (fc_thin.cuh), fp32 ones are multiplied in fp32.
+#include "backend/cuda/fc_product.h"
 #include "backend/cuda/fc_small.cuh"
 #include "backend/cuda/fc_thin.cuh"
 #include "backend/cuda/mma_instructions.cuh"
@@ -267,15 +268,10 @@ __global__ __launch_bounds__(kFloatColumns) void dx_kernel_fp32(
   }
 }
 
-/// The gate is a mask, as fc_marked makes it.
-bool is_masked(const KernelQuery& query) {
-  return query.in.size() > 2 && query.in[2].dtype == DType::UINT8;
-}
-
 class ThinDx final : public PreparedKernel {
  public:
   explicit ThinDx(const KernelQuery& query)
-      : sizes_(query), gate_{-1, 0}, masked_(is_masked(query)) {
+      : sizes_(query), gate_{-1, 0}, masked_(has_mask(query)) {
     const std::string activation = query.attrs.str("activation");
     if (activation.empty()) return;
     gate_.activation = small_fc::activation_number(activation);
@@ -354,7 +350,7 @@ std::string refuse_dx(const KernelQuery& query) {
   if (!activation.empty() && small_fc::activation_number(activation) < 0) {
     return "there is no functor of activation '" + activation + "'";
   }
-  if (!activation.empty() && !is_masked(query) && query.in[2].dtype != query.in[0].dtype) {
+  if (!activation.empty() && !has_mask(query) && query.in[2].dtype != query.in[0].dtype) {
     return "the gate is of another dtype than dy";
   }
   return thin::refuse(query);

@@ -151,7 +151,9 @@ TEST_P(CudaReluMaskTest, IsMadeWithTheResult) {
   values[rows / 2 * in] = std::nan("");
   const Tensor x = tensor_of(values, dtype), weight = random({out, in}, 2, dtype);
   KernelCall call{"fc_marked", {}, {x, weight, random({out}, 3, DType::FP32)}};
-  for (const std::string& engine : engines_of(call, DeviceKind::CUDA)) {
+  const std::vector<std::string> engines = engines_of(call, DeviceKind::CUDA);
+  EXPECT_FALSE(engines.empty());
+  for (const std::string& engine : engines) {
     SCOPED_TRACE(engine.substr(0, engine.find('#')));
     call.kernel = engine;
     const KernelResult got = run_cuda_kernel(call);
