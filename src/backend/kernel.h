@@ -96,7 +96,7 @@ struct KernelDef {
   bool early_start = false;
   /// Equal operands give equal bytes. If not: only with `deterministic` off, or for an op alone.
   bool repeatable = true;
-  /// Empty string: it can run this node (by query.config, if named); else why not. None: always.
+  /// Empty string: it can run this node; else the reason why not. Empty function: always can.
   std::function<std::string(const KernelQuery&)> refuse;
   std::function<std::int64_t(const KernelQuery&)> workspace_bytes;  // empty: none
   /// Ways to run this node that only a measurement tells apart (algorithms of a library, tiles),

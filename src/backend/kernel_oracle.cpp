@@ -144,6 +144,7 @@ class RegistryOracle final : public KernelOracle {
     return std::nullopt;
   }
 
+  /// refuse() sees the config too, so that a kernel need not look for another one first.
   static std::string why_not(const KernelDef& kernel, const KernelQuery& query) {
     const std::string reason = refusal(kernel, query);
     if (!reason.empty() || query.config.empty()) return reason;

@@ -2,6 +2,7 @@
 #include "task/memory_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -91,8 +92,18 @@ int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatche
   return taken == parts.end() ? 0 : *taken;
 }
 
+PeakOfBatches scaled_peaks(const BatchPlan& batches, std::int64_t peak_bytes,
+                           const PeakOfBatches& peak_of) {
+  const std::int64_t more = std::max<std::int64_t>(0, peak_bytes - peak_of(batches));
+  const std::int64_t local = batches.local;
+  return [=](const BatchPlan& other) {
+    return peak_of(other) +
+           std::int64_t(std::ceil(double(more) * double(other.local) / double(local)));
+  };
+}
+
 void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64_t data_bytes,
-                  const PeakOfBatches& peak_of) {
+                  const PeakOfBatches& planned_peak_of) {
   const std::int64_t needed = arena_bytes(run) + data_bytes;
   if (needed <= budget.bytes) return;
   const PlanReport report =
@@ -105,6 +116,8 @@ void check_memory(const CompiledRun& run, const MemoryBudget& budget, std::int64
   for (const Line& line : largest(run, report))
     message += fmt::format("\n  {:>10}  {}", format_bytes(line.bytes), line.text);
   const std::int64_t left = budget.bytes - data_bytes;
+  const PeakOfBatches peak_of =
+      scaled_peaks(run.batches, run.compiled.memory.peak_bytes(), planned_peak_of);
   const auto peak_of_batch = [&](std::int64_t batch) {
     BatchPlan other = run.batches;
     other.local = batch;

@@ -30,6 +30,12 @@ using PeakOfBatches = std::function<std::int64_t(const BatchPlan&)>;
 /// the number of parts; cuts for which peak_of throws InvalidArgument are none.
 int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of);
 
+/// Answers for other batches, given that `batches` takes `peak_bytes`: the planner knows engines by
+/// rank alone, and those that were measured may want more room, which grows with the local batch:
+/// p(b) + (peak_bytes - p(b0)) * b / b0, rounded up, where p(b0) < peak_bytes.
+PeakOfBatches scaled_peaks(const BatchPlan& batches, std::int64_t peak_bytes,
+                           const PeakOfBatches& peak_of);
+
 /// Refuses a run that does not fit, before any memory is taken. `data_bytes`: what its sets take on
 /// the device.
 /// @throws OutOfMemory  with what is needed, what there is, the ten largest regions and tensors,

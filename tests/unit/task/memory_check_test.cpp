@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/host_memory.h"
+#include "graph/plan_report.h"
 #include "support/throws.h"
 #include "toy.h"
 
@@ -91,6 +92,20 @@ TEST(FittingCut, TakesTheFewestPartsThatFitAllRanks) {
   EXPECT_EQ(cut(batches, 4).local, 6);
   EXPECT_EQ(cut(batches, 4).accumulate_steps, 12);
   EXPECT_EQ(possible_cuts({.local = 12}), (std::vector<int>{1, 2, 3, 4, 6, 12}));
+}
+
+// Engines that want more room than those that the planner takes by rank: the batch that is named
+// has room for them, and is never the one that was refused.
+TEST(ScaledPeaks, CountTheRoomOfMeasuredEnginesInProportion) {
+  const BatchPlan batches{.local = 300, .global = 300};
+  const PeakOfBatches by_rank = [](const BatchPlan& b) { return 1000 + 10 * b.local; };
+  const PeakOfBatches peaks = scaled_peaks(batches, 4100, by_rank);
+  EXPECT_EQ(peaks(batches), 4100);
+  EXPECT_EQ(peaks({.local = 150, .global = 150}), 2500 + 50);
+  EXPECT_EQ(peaks({.local = 1, .global = 1}), 1010 + 1) << "a third of a byte, rounded up";
+  const auto peak_of = [&](std::int64_t b) { return peaks({.local = b, .global = b}); };
+  EXPECT_EQ(largest_batch(4099, peak_of, 300), 299);
+  EXPECT_EQ(scaled_peaks(batches, 3900, by_rank)(batches), 4000) << "less room: as planned";
 }
 
 /// What a GPU of 300 MiB leaves.
