@@ -9,6 +9,7 @@
 #include "renaissance/ops/elementwise.h"
 #include "renaissance/ops/linear.h"
 #include "support/compare.h"
+#include "support/log_capture.h"
 #include "support/temp_folder.h"
 
 namespace tr::test {
@@ -264,10 +265,9 @@ TEST_P(OptimizerRun, AnOverflowLeavesNoTrace) {
 
 /// Bytes of the region of that role in the plan that compile() logs; 0: there is none.
 std::int64_t region_bytes(DeepLearningTask& task, const std::string& role) {
-  std::string log;
-  set_log_sink([&](LogLevel, std::string_view line) { log += std::string(line) + "\n"; });
+  const LogCapture captured;
   task.compile(CompileInfo::MEMORY_PLAN);
-  silence();
+  const std::string log = captured.text();
   const std::size_t at = log.find("  " + role);
   if (at == std::string::npos) return 0;
   std::istringstream line(log.substr(at, log.find('\n', at) - at));

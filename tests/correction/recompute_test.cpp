@@ -10,6 +10,7 @@
 #include "renaissance/zoo/zoo.h"
 #include "support/compare.h"
 #include "support/device.h"
+#include "support/log_capture.h"
 #include "support/shared_values.h"
 
 namespace tr::test {
@@ -169,8 +170,7 @@ BluePrint plain_network() {
 
 TEST_F(Accumulated, AutoTakesTheFewestPartsAndTrainsTheLargeBatch) {
   quiet();
-  std::string log;
-  set_log_sink([&](LogLevel, std::string_view text) { log += std::string(text) + "\n"; });
+  const LogCapture log;
   const auto run = [&](std::int64_t limit) {
     DeepLearningTask task = task_of(plain_network(), "off");
     task.set("accumulate_steps", "auto").set("memory_limit", std::to_string(limit));
@@ -182,16 +182,15 @@ TEST_F(Accumulated, AutoTakesTheFewestPartsAndTrainsTheLargeBatch) {
   };
   const auto [whole, whole_config] = run(std::int64_t{1} << 30);
   EXPECT_NE(whole_config.find("\"accumulate_steps\":1,"), std::string::npos) << whole_config;
-  EXPECT_NE(log.find("auto takes 1, the local batch of 16 fits"), std::string::npos) << log;
+  EXPECT_EQ(log.count("auto takes 1, the local batch of 16 fits"), 1) << log.text();
 
   const std::int64_t limit = whole.arena * 2 / 5;
   const auto [parts, config] = run(limit);
   EXPECT_LE(parts.arena, limit);
   EXPECT_NE(config.find("\"accumulate_steps\":4,"), std::string::npos) << config;
   EXPECT_NE(config.find("\"local_batch_size\":4,"), std::string::npos) << config;
-  EXPECT_NE(log.find("auto takes 4, micro-batches of 4 of the local batch of 16"),
-            std::string::npos)
-      << log;
+  EXPECT_EQ(log.count("auto takes 4, micro-batches of 4 of the local batch of 16"), 1)
+      << log.text();
   ASSERT_EQ(parts.losses.size(), whole.losses.size());
   for (std::size_t e = 0; e < whole.losses.size(); ++e)
     EXPECT_NEAR(parts.losses[e], whole.losses[e], 2e-6 * whole.losses[e]) << "order of sums alone";
