@@ -94,12 +94,17 @@ std::vector<std::string> csv_classes(const CsvSplits& splits, const std::string&
   if (!classes_path.empty()) names = lines_of(classes_path);
   bool numbers = true;
   std::int64_t highest = -1;
+  std::string where;  // of the highest
   std::set<std::string> seen;
   for (const auto* rows : {&splits.train, &splits.val}) {
     for (const CsvRow& row : *rows) {
       const auto number = class_number(row.label);
       numbers = numbers && number;
-      highest = std::max(highest, number.value_or(-1));
+      if (number.value_or(-1) > highest) {
+        highest = *number;
+        where = fmt::format("{}: line {}",
+                            rows == &splits.val ? splits.val_path : splits.train_path, row.line);
+      }
       if (!numbers && rows == &splits.val) continue;  // a class of validation alone is a fault
       seen.insert(row.label);
     }
@@ -110,8 +115,8 @@ std::vector<std::string> csv_classes(const CsvSplits& splits, const std::string&
     return names;
   }
   if (highest >= kMaxClasses) {
-    throw_as<DataError>("{}: the class {} is too high, at most {} make sense", splits.train_path,
-                        highest, kMaxClasses - 1);
+    throw_as<DataError>("{}: the class {} is too high, at most {} make sense", where, highest,
+                        kMaxClasses - 1);
   }
   num_classes = names.empty() ? highest + 1 : std::int64_t(names.size());
   return {};
@@ -146,9 +151,17 @@ PictureLists list_csv(const std::string& path, const SplitOptions& options) {
 }
 
 void write_csv_set(const PictureLists& lists, const std::string& target) {
-  make_folder(target);
   const std::string train_path = child(target, "train.csv"), val_path = child(target, "val.csv"),
                     classes_path = child(target, "classes.txt");
+  std::string names;
+  for (const std::string& name : lists.classes) {
+    if (name.find_first_of("\r\n") != std::string::npos) {
+      throw_as<DataError>("{}: the class \"{}\" has a line break in its name",
+                          printable(classes_path), printable(name));
+    }
+    names += name + "\n";
+  }
+  make_folder(target);
   // A list of another set beside ours would become a part of it.
   for (const auto& [path, is_ours] :
        {std::pair(&val_path, lists.val.has_value()), {&classes_path, !lists.classes.empty()}}) {
@@ -168,14 +181,6 @@ void write_csv_set(const PictureLists& lists, const std::string& target) {
     }
     return text;
   };
-  std::string names;
-  for (const std::string& name : lists.classes) {
-    if (name.find_first_of("\r\n") != std::string::npos) {
-      throw_as<DataError>("{}: the class \"{}\" has a line break in its name",
-                          printable(classes_path), printable(name));
-    }
-    names += name + "\n";
-  }
   write_file_atomically(train_path, text_of(lists.train));
   if (lists.val) write_file_atomically(val_path, text_of(*lists.val));
   if (!names.empty()) write_file_atomically(classes_path, names);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/picture_layouts.h"
+#include "data/check.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -394,8 +395,23 @@ TEST(CsvSetTest, FaultsAreNamed) {
   EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); }, "\"a\" is named twice"));
   std::filesystem::remove(folder.path("classes.txt"));
   std::filesystem::remove(folder.path("val.csv"));
-  folder.write("train.csv", "1.png,99999999999\n");
-  EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); }, "is too high"));
+  folder.write("train.csv", "1.png,3\n2.png,99999999999\n");
+  EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); },
+                                "train.csv: line 2: the class 99999999999 is too high"));
+  folder.write("train.csv", "1.png,3\n");
+  folder.write("val.csv", "2.png,99999999999\n");
+  EXPECT_TRUE(throws<DataError>([&] { list_csv(folder.path(), {}); },
+                                "val.csv: line 1: the class 99999999999 is too high"));
+}
+
+TEST(CsvSetTest, ARefusedNameLeavesNoFolderBehind) {
+  const TempFolder folder;
+  PictureLists lists;
+  lists.classes = {"a", "b\nc"};
+  const std::string target = folder.path("lists");
+  EXPECT_TRUE(
+      throws<DataError>([&] { write_csv_set(lists, target); }, "has a line break in its name"));
+  EXPECT_FALSE(std::filesystem::exists(target));
 }
 
 TEST(CsvSetTest, NumbersThatAreNoClassesAreRefusedAndNumbersAmongNamesNoted) {
