@@ -343,7 +343,10 @@ int run_plan(PlanArgs args) {
     });
     json["budget_bytes"] = args.budget;
     json["largest_batch"] = largest;
-    text += fmt::format("\nlargest batch within {}: {}", format_bytes(args.budget), largest);
+    text += largest > 0
+                ? fmt::format("\nlargest batch within {}: {}", format_bytes(args.budget), largest)
+                : fmt::format("\nwithin {} not even a batch of one sample fits",
+                              format_bytes(args.budget));
   }
   if (!args.graph.empty()) write_graph(args, compiled);
   if (args.graph.size() != 1) print(args.json, text);

@@ -255,6 +255,13 @@ TEST_F(Cli, PlanPrintsJsonAlone) {
   EXPECT_EQ(json.at("layers").size(), 8u) << "flatten, four fc, three relu";
 }
 
+TEST_F(Cli, PlanSaysWhereNoBatchFits) {
+  const Outcome outcome = run("plan mnist-mlp --batch 8 --device cpu --budget 1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "within 1 B not even a batch of one sample fits"))
+      << outcome.out;
+}
+
 TEST_F(Cli, PlanShowsTheGraphOfEitherDevice) {
   for (const char* device : {"cpu", "cuda"}) {
     SCOPED_TRACE(device);
