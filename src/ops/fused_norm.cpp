@@ -142,6 +142,8 @@ std::vector<TensorType> infer_pool_backward(const Attrs&, Types in) {
   return {in[1], channel, channel};
 }
 
+/// The cell of the maximum. Where that is 0 nothing reads which it is: kernels may put another
+/// number.
 TensorType cell_index_type(const TensorType& y) { return {y.shape, DType::UINT8}; }
 
 std::vector<TensorType> infer_maxpool(const Attrs& attrs, Types in) {

@@ -185,45 +185,51 @@ __global__ void gap_kernel(const T* x, T* y, std::int64_t pixels, std::int64_t c
   }
 }
 
-void launch_gap(const KernelArgs& args) {
-  const Shape& x = args.in_type(0).shape;
-  const std::int64_t pixels = x[1] * x[2], channels = x[3];
+/// Block x: an image; a thread divides once and writes every blockDim.y-th of its pixels.
+template <int N, typename T>
+__global__ void gap_backward_kernel(const T* dy, T* dx, std::int64_t pixels,
+                                    std::int64_t channels) {
+  const std::int64_t c = (std::int64_t(blockIdx.y) * blockDim.x + threadIdx.x) * N;
+  if (c >= channels) return;
+  Vector<T, N> values = load<N>(dy + blockIdx.x * channels + c);
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    values.v[j] = from_float<T>(to_float(values.v[j]) / float(pixels));
+  }
+  T* to = dx + blockIdx.x * pixels * channels + c;
+  for (std::int64_t p = threadIdx.y; p < pixels; p += blockDim.y) store(to + p * channels, values);
+}
+
+/// Calls f(vector, launch shape) for blocks of the images of x.
+template <typename T, typename F>
+void dispatch_images(const Shape& x, F&& f) {
   if (x[0] == 0) return;
-  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    dispatch_channels<T>(channels, [&](auto vector) {
-      LaunchShape shape = channel_block({pixels, channels}, vector());
-      shape.grid.x = unsigned(x[0]);
-      launch(args, shape, gap_kernel<vector(), T>, args.in<T>(0), args.out<T>(0), pixels, channels);
-    });
+  dispatch_channels<T>(x[3], [&](auto vector) {
+    LaunchShape shape = channel_block({x[1] * x[2], x[3]}, vector());
+    shape.grid.x = unsigned(x[0]);
+    f(vector, shape);
   });
 }
 
-template <typename T>
-struct GapBackward {
-  const T* dy;
-  T* dx;
-  std::uint32_t pixels;
-  std::int64_t channels;
-
-  template <int N>
-  __device__ void run(std::uint32_t row, std::int64_t c) const {
-    Vector<T, N> values = load<N>(dy + std::int64_t(row / pixels) * channels + c);
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      values.v[j] = from_float<T>(to_float(values.v[j]) / float(pixels));
-    }
-    store(dx + std::int64_t(row) * channels + c, values);
-  }
-};
+void launch_gap(const KernelArgs& args) {
+  const Shape& x = args.in_type(0).shape;
+  dispatch_float(args.in_type(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    dispatch_images<T>(x, [&](auto vector, const LaunchShape& shape) {
+      launch(args, shape, gap_kernel<vector(), T>, args.in<T>(0), args.out<T>(0), x[1] * x[2],
+             x[3]);
+    });
+  });
+}
 
 void launch_gap_backward(const KernelArgs& args) {
   const Shape& x = args.out_type(0).shape;
   dispatch_float(args.out_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_pixel_map<T>(
-        args, ChannelRows::of(x),
-        GapBackward<T>{args.in<T>(0), args.out<T>(0), std::uint32_t(x[1] * x[2]), x[3]});
+    dispatch_images<T>(x, [&](auto vector, const LaunchShape& shape) {
+      launch(args, shape, gap_backward_kernel<vector(), T>, args.in<T>(0), args.out<T>(0),
+             x[1] * x[2], x[3]);
+    });
   });
 }
 

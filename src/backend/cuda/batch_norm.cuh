@@ -85,7 +85,10 @@ struct FinishStatistics {
   __device__ void operator()(std::int64_t c, double sum, double squares) const {
     const double shift = sum / count;
     const double m = shift + (pivot == nullptr ? 0.0 : double(to_float(pivot[c])));
-    const double centred = squares / count - shift * shift;
+    keep(c, m, squares / count - shift * shift);
+  }
+  /// `centred`: the variance, which rounding may have made negative.
+  __device__ void keep(std::int64_t c, double m, double centred) const {
     const double variance = centred > 0 ? centred : (centred == centred ? 0 : centred);
     mean[c] = float(m);
     rstd[c] = float(1 / sqrt(variance + eps));

@@ -2,12 +2,13 @@
 // Batch norm, rectifier and max pooling by any windows, overlapping ones too, in one pass each way:
 // each window normalises its cells itself, each pixel gathers its gradient from its windows, once.
 // The index is maxpool's: one byte an element of y, the cell in the window. The windows of residual
-// networks have kernels of their own (block_pool.cuh).
-#include "backend/cuda/block_pool.cuh"
+// networks have kernels of their own (strip_pool.cuh, block_pool.cuh), whose index says too where
+// the rectifier let nothing through.
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/norm_gradient.cuh"
 #include "backend/cuda/pixel_map.cuh"
 #include "backend/cuda/pool_window.cuh"
+#include "backend/cuda/strip_pool.cuh"
 
 namespace tr::cuda {
 namespace {

@@ -13,7 +13,7 @@ const std::vector<NamedPass>& all_passes() {
                                                 {"eliminate_dead_code", eliminate_dead_code},
                                                 {"fuse_batch_norm", fuse_batch_norm},
                                                 {"fuse_norm_pool", fuse_norm_pool},
-                                                {"fuse_first_gradient", fuse_first_gradient},
+                                                {"fuse_first_conv", fuse_first_conv},
                                                 {"fuse_conv_statistics", fuse_conv_statistics},
                                                 {"fuse_step_tail", fuse_step_tail},
                                                 {"share_relu_mask", share_relu_mask}};

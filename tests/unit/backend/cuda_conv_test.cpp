@@ -363,7 +363,14 @@ TEST_F(CudaNormTest, PoolingByOverlappingWindows) {
         const std::vector<Tensor> fused =
             p.run("bn_maxpool", {p.x, p.weight, p.bias, p.mean, p.var}, pool);
         EXPECT_TRUE(same_bytes(fused[0], pooled[0], "y"));
-        EXPECT_TRUE(same_bytes(fused[5], pooled[1], "index"));
+        Tensor index = pooled[1].clone();
+        if (pool.ints("kernel") == stem.ints("kernel")) {
+          // The rectifier let nothing through: no cell gets the gradient.
+          for (std::int64_t i = 0; i < index.num_elements(); ++i) {
+            if (pooled[0].at(i) == 0) index.data<std::uint8_t>()[i] = 0xf0;
+          }
+        }
+        EXPECT_TRUE(same_bytes(fused[5], index, "index"));
         const Tensor dy = Tensor::uniform(pooled[0].shape(), -1, 1, 9, dtype);
         const Tensor d = p.run("maxpool_backward", {dy, pooled[1], p.x}, pool).front();
         const std::vector<Tensor> want = p.bn_backward(p.run("relu_backward", {d, y}).front());

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a network's first convolution, fused with that of the norm behind it, against the
-// same ops one by one in fp32, whose dx is not rounded to 16 bits.
+// A network's first convolution, fused with the norm behind it, against the same ops one by one in
+// fp32, which round nothing to 16 bits in between.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "graph/op_def.h"
 #include "ops/conv_geometry.h"
@@ -69,26 +72,108 @@ class FirstConvTest : public DeviceTest<DeviceKind::CUDA, testing::TestWithParam
   }
 };
 
-class ThreeByThree : public FirstConvTest {};
+Tensor wide(const Tensor& t) { return t.to(DType::FP32); }
 
-TEST_P(ThreeByThree, WithoutItsDx) {
+class ThreeByThree : public FirstConvTest {
+ protected:
+  /// What the fused forward pass reads. Weights whose sum over the window is far from 0, and the
+  /// picture's mean, make x's mean `c.mean` of its deviations and more.
+  struct Block {
+    Tensor picture, conv_weight, weight, bias, running_mean, running_var;
+
+    std::vector<Tensor> inputs() const {
+      return {picture, conv_weight, weight, bias, running_mean, running_var};
+    }
+  };
+  static Block block(DType dtype) {
+    const FirstCase& c = GetParam();
+    const Shape channel = {c.out};
+    return {Tensor::uniform(c.picture, float(c.mean - 1), float(c.mean + 1.5), 1, dtype),
+            Tensor::uniform({c.out, 3, 3, 3}, -0.3f, 0.4f, 2, dtype),
+            Tensor::uniform(channel, 0.5f, 1.5f, 3),
+            Tensor::uniform(channel, -1, 1, 4),
+            Tensor::uniform(channel, -1, 1, 5),
+            Tensor::uniform(channel, 0.5f, 2, 6)};
+  }
+};
+
+const Attrs kRelu = {{"activation", std::string("relu")}};
+
+/// Bits of a mask as bytes.
+std::vector<bool> bits_of(const Tensor& mask, std::int64_t count) {
+  std::vector<bool> bits;
+  const auto* bytes = mask.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < count; ++i) bits.push_back(bytes[i / 8] >> (i % 8) & 1);
+  return bits;
+}
+
+TEST_P(ThreeByThree, Forward) {
   const FirstCase& c = GetParam();
-  const Attrs relu = {{"activation", std::string("relu")}};
   for (const DType dtype : {DType::FP16, DType::BF16}) {
     SCOPED_TRACE(std::string(name_of(dtype)));
-    const Operands o = operands(dtype);
-    const Tensor dy = Tensor::uniform(o.x.shape(), -1, 1, 6, dtype);
-    const std::vector<Tensor> in = {dy, o.x, o.weight, o.bias, o.mean, o.rstd, o.picture};
-    const std::vector<Tensor> got = run("bn_act_conv_dweight", in, c.attrs());
-    for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(same_bytes(run("bn_act_conv_dweight", in, c.attrs())[i], got[i], "again"));
+    const Block b = block(dtype);
+    const std::vector<Tensor> got = run("conv_bn_act", b.inputs(), c.attrs());
+    const std::vector<Tensor> again = run("conv_bn_act", b.inputs(), c.attrs());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bytes(again[i], got[i], "again"));
+    const Tensor x = run("conv", {wide(b.picture), wide(b.conv_weight)}, c.attrs()).front();
+    const std::vector<Tensor> expected =
+        run("bn_act", {x, b.weight, b.bias, b.running_mean, b.running_var}, kRelu);
+    const std::int64_t rows = x.num_elements() / c.out;
+    // Products of windows cancel where the picture's mean is large.
+    const double scale = 4 * (1 + c.mean * c.mean);
+    EXPECT_TRUE(is_close(got[0], expected[0].to(dtype), tolerance(dtype, 27, scale), "y"));
+    const char* names[] = {"y", "mean", "rstd", "next_mean", "next_var"};
+    for (std::size_t i = 1; i < 5; ++i) {
+      EXPECT_TRUE(is_close(got[i], expected[i], tolerance(DType::FP32, rows, scale), names[i]));
     }
-    const auto wide = [](const Tensor& t) { return t.to(DType::FP32); };
-    const std::vector<Tensor> norm =
-        run("bn_act_backward", {wide(dy), wide(o.x), o.weight, o.bias, o.mean, o.rstd}, relu);
-    const Tensor dconv = run("conv_dweight", {norm[0], wide(o.picture)}, c.attrs()).front();
-    // Three sums that cancel, of terms up to 1.5 times weight / deviation and the mean in them.
-    check(got, norm, dconv, DType::FP32, 8 * (1 + c.mean));
+    const std::vector<bool> bits = bits_of(got[5], x.num_elements());
+    const Tensor y = wide(got[0]);
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+      ASSERT_EQ(bits[std::size_t(i)], y.data<float>()[i] > 0) << i;
+    }
+  }
+}
+
+TEST_P(ThreeByThree, Gradient) {
+  const FirstCase& c = GetParam();
+  for (const DType dtype : {DType::FP16, DType::BF16}) {
+    SCOPED_TRACE(std::string(name_of(dtype)));
+    const Block b = block(dtype);
+    const std::vector<Tensor> forward = run("conv_bn_act", b.inputs(), c.attrs());
+    const Tensor dy = Tensor::uniform(forward[0].shape(), -1, 1, 7, dtype);
+    const std::vector<Tensor> in = {dy,         forward[5], b.weight,      forward[1],
+                                    forward[2], forward[6], b.conv_weight, b.picture};
+    const std::vector<Tensor> got = run("conv_bn_act_dweight", in, c.attrs());
+    const std::vector<Tensor> again = run("conv_bn_act_dweight", in, c.attrs());
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bytes(again[i], got[i], "again"));
+    const Tensor x = run("conv", {wide(b.picture), wide(b.conv_weight)}, c.attrs()).front();
+    // What the rectifier let through is as the forward pass says: near 0 the two differ.
+    const Tensor dz = run("relu_backward", {wide(dy), wide(forward[0])}).front();
+    const std::vector<Tensor> norm = run("bn_backward", {dz, x, b.weight, forward[1], forward[2]});
+    const Tensor dconv = run("conv_dweight", {norm[0], wide(b.picture)}, c.attrs()).front();
+    // Three sums that cancel, of terms up to weight / deviation times the picture's values.
+    const auto* rstd = forward[2].data<float>();
+    const double steepest = *std::max_element(rstd, rstd + c.out);
+    check(got, norm, dconv, DType::FP32,
+          std::max(8 * (1 + c.mean * c.mean), 3 * 1.5 * steepest * (1.5 + c.mean)));
+  }
+}
+
+// Sums of products that cancel to nothing.
+TEST(FirstConvAlone, AFlatPictureHasNoVariance) {
+  if (const std::string reason = why_no_device(DeviceKind::CUDA); !reason.empty()) {
+    GTEST_SKIP() << reason;
+  }
+  const Attrs attrs = {{"out_channels", std::int64_t{64}}, {"kernel", Ints{3, 3}}};
+  const Tensor picture = Tensor::full({4, 20, 20, 3}, 2.5, DType::FP16);
+  const Shape channel = {64};
+  const std::vector<Tensor> got =
+      run("conv_bn_act",
+          {picture, Tensor::uniform({64, 3, 3, 3}, -1, 1, 2, DType::FP16), Tensor::full(channel, 1),
+           Tensor::zeros(channel), Tensor::zeros(channel), Tensor::zeros(channel)},
+          attrs);
+  for (std::int64_t i = 0; i < 64; ++i) {
+    EXPECT_NEAR(got[2].data<float>()[i], 1 / std::sqrt(1e-5), 1e-2) << "rstd, no padding";
   }
 }
 
@@ -98,6 +183,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ThreeByThree,
                                          FirstCase{"Odd", {3, 17, 13, 3}, 128, {2, 2}, {0, 0}},
                                          FirstCase{"Oblong", {2, 33, 70, 3}, 192, {1, 2}, {2, 0}},
                                          FirstCase{"Far", {4, 32, 32, 3}, 64, {1, 1}, {1, 1}, 3, 5},
+                                         FirstCase{"Narrow", {5, 7, 2, 3}, 64, {1, 1}, {2, 2}},
+                                         FirstCase{"Column", {3, 9, 1, 3}, 128},
+                                         FirstCase{"NoPadding", {1, 5, 5, 3}, 64, {1, 1}, {0, 0}},
+                                         FirstCase{"Apart", {2, 23, 31, 3}, 64, {4, 5}, {1, 1}},
                                          FirstCase{"ManyTiles", {16, 64, 65, 3}}),
                          [](const auto& info) { return info.param.name; });
 

@@ -35,10 +35,10 @@ CompileRequest picture_request(const std::vector<BluePrint>& features, Mode mode
 }
 
 /// The lowered graph where those forms are refused, and those of first convolutions, whose tests
-/// are in fuse_first_gradient_test.cpp.
+/// are in fuse_first_conv_test.cpp.
 LoweredGraph without(const std::vector<BluePrint>& features, std::set<std::string> forms,
                      Mode mode = Mode::TRAIN) {
-  forms.insert({"bn_act_conv_dweight", "bn_maxpool_conv_dweight"});
+  forms.insert({"conv_bn_act", "bn_maxpool_conv_dweight"});
   return lowered(picture_request(features, mode), {}, FusingOracle(std::move(forms)));
 }
 

@@ -120,15 +120,26 @@ std::vector<ShapeCase> first_conv_cases() {
   pooled.set("pool_stride", two);
   pooled.set("pool_padding", one);
   const TensorType picture = f16({2, 4, 6, 3}), index = u8({2, 2, 3, 8});
-  const Types in = {kX, kX, kC, kC, kC, kC, picture};
+  const TensorType weight = f16({8, 3, 3, 3}), mask = u8({48}), moments = f32({28, 27});
+  const Types in = {picture, weight, kC, kC, kC, kC};
+  const Types back = {kX, mask, kC, kC, kC, moments, weight, picture};
   const Types pool = {kHalf, kX, kC, kC, kC, kC, index, picture};
   const Types out = {f32({8, 3, 3, 3}), kC, kC};
-  const std::string act = "bn_act_conv_dweight", max = "bn_maxpool_conv_dweight";
+  const std::string act = "conv_bn_act", dact = "conv_bn_act_dweight",
+                    max = "bn_maxpool_conv_dweight";
+  Attrs grouped = conv;
+  grouped.set("groups", std::int64_t{3});
+  grouped.set("out_channels", std::int64_t{9});
   return {
-      {"Plain", act, conv, in, out, {}},
-      {"Picture", act, conv, replaced(in, 6, f16({2, 4, 7, 3})), {}, {"x", "y of the convolution"}},
-      {"Dy", act, conv, replaced(in, 0, kHalf), {}, {"dy is fp16", "that of x"}},
-      {"Rstd", act, conv, replaced(in, 5, f32({7})), {}, {"rstd", "one a channel of x"}},
+      {"Plain", act, conv, in, {kX, kC, kC, kC, kC, mask, moments}, {}},
+      {"Weight", act, conv, replaced(in, 1, f32({8, 3, 3, 3})), {}, {"conv_weight is fp32"}},
+      {"Bias", act, conv, replaced(in, 3, f32({7})), {}, {"bias", "one a channel of y"}},
+      {"Groups", act, grouped, in, {}, {"groups is 3"}},
+      {"Plain", dact, conv, back, out, {}},
+      {"Picture", dact, conv, replaced(back, 7, f16({2, 4, 7, 3})), {}, {"dy", "y of the convol"}},
+      {"Mask", dact, conv, replaced(back, 1, u8({47})), {}, {"mask", "one bit"}},
+      {"Rstd", dact, conv, replaced(back, 4, f32({7})), {}, {"rstd", "one a channel of y"}},
+      {"Moments", dact, conv, replaced(back, 5, f32({27, 27})), {}, {"moments", "windows"}},
       {"Plain", max, pooled, pool, out, {}},
       {"Dy", max, pooled, replaced(pool, 0, kX), {}, {"dy", "the pooled x"}},
       {"Index", max, pooled, replaced(pool, 6, u8({24})), {}, {"index"}},
