@@ -6,6 +6,7 @@
 #include "backend/cuda/batch_norm.cuh"
 #include "backend/cuda/block_sums_layout.h"
 #include "backend/cuda/conv_stem.cuh"
+#include "backend/cuda/conv_sums.cuh"
 #include "backend/cuda/mma_instructions.cuh"
 
 namespace tr::cuda::stem_conv {
@@ -67,29 +68,29 @@ struct GradientOfNorm {
   }
 };
 
-/// Four columns of a row of the picture, all channels.
+/// Four columns of a row of the picture, all channels: 12 values in pairs.
 template <typename T>
 struct FourColumns {
-  T v[4 * kIn];
+  static constexpr int kPairs = 2 * kIn;
+  std::uint32_t pairs[kPairs];
 
   __device__ void load(const T* x, const StemShape& s, const Tile& tile, int i) {
     const T* row = tile.row_of(x, s, i / kGroups);
     // The first is even: so are its elements, and words of the picture where its width is even.
     const int column = tile.w - (tile.w & 1) + i % kGroups * 4;
-    if (row != nullptr && s.width % 2 == 0 && column >= 0 && column + 4 <= s.width) {
-      const auto* words = reinterpret_cast<const Vector<T, 2>*>(row + column * kIn);
+    const T* from = row + column * kIn;
+    const bool whole = row != nullptr && s.width % 2 == 0 && column >= 0 && column + 4 <= s.width;
 #pragma unroll
-      for (int j = 0; j < 2 * kIn; ++j) {
-        const Vector<T, 2> word = words[j];
-        v[2 * j] = word.v[0];
-        v[2 * j + 1] = word.v[1];
+    for (int j = 0; j < kPairs; ++j) {
+      if (whole) {
+        pairs[j] = pair_at(from + 2 * j);
+        continue;
       }
-      return;
-    }
-#pragma unroll
-    for (int j = 0; j < 4 * kIn; ++j) {
-      const bool inside = row != nullptr && unsigned(column + j / kIn) < unsigned(s.width);
-      v[j] = inside ? row[column * kIn + j] : from_float<T>(0);
+      const auto value = [&](int e) {
+        const bool inside = row != nullptr && unsigned(column + e / kIn) < unsigned(s.width);
+        return inside ? from[e] : from_float<T>(0);
+      };
+      pairs[j] = packed(value(2 * j), value(2 * j + 1));
     }
   }
   __device__ void store(T* planes, int i) const {
@@ -98,8 +99,10 @@ struct FourColumns {
 #pragma unroll
       for (int c = 0; c < kIn; ++c) {
         const int plane = parity * kPlanes + i / kGroups * kIn + c;
-        Vector<T, 2> word{{v[parity * kIn + c], v[(parity + 2) * kIn + c]}};
-        cuda::store(planes + plane * kPlanePitch + i % kGroups * 2, word);
+        // Values parity kIn + c and two columns behind it, whose halves are the same.
+        const int e = parity * kIn + c;
+        *reinterpret_cast<std::uint32_t*>(planes + plane * kPlanePitch + i % kGroups * 2) =
+            __byte_perm(pairs[e / 2], pairs[e / 2 + kIn], e % 2 == 0 ? 0x5410 : 0x7632);
       }
     }
   }
