@@ -7,6 +7,7 @@
 
 #include "backend/device_backend.h"
 #include "support/device.h"
+#include "support/log_capture.h"
 #include "support/temp_folder.h"
 #include "toy.h"
 
@@ -271,6 +272,38 @@ TEST_F(CudaTraining, TheFusedUpdateIsTheUnfusedOne) {
   for (std::size_t e = 0; e < fused.history.size(); ++e)
     EXPECT_NEAR(fused.history[e].train_loss, plain.history[e].train_loss, 4e-3);
   EXPECT_EQ(kept.fetch("1.weight.grad").shape(), (Shape{40, kSide * kSide}));
+}
+
+// Results of 32 MiB leave relu's bits behind as the gate of their gradients (share_relu_mask); of
+// half the batch at a time they are smaller, and their values are the gate.
+TEST_F(CudaTraining, AGateOfBitsTrainsAsAGateOfValues) {
+  const auto train = [](const char* micro, const char* parts, bool singly) {
+    Session session;
+    session.global.manual_seed(3).use_gpu("0").global_batch_size(4096);
+    session.preprocessor.normalization({0.4f}, {0.3f});
+    DeepLearningTask task = task_of({});
+    task.session(session)
+        .model(seq(flatten(), fc(4096, true), relu(), fc(4096, false), relu(), fc(4, true)))
+        .optimizer(SGD().momentum(0.9))
+        .scheduler(ConstantLR().base_lr(0.02))
+        .dataset({pictures(3 * 4096, 1), pictures(kVal, 2)})
+        .set("amp", "fp16")
+        .set("tuning_cache", tuning_cache())
+        .set("local_batch_size", micro)
+        .set("accumulate_steps", parts);
+    if (singly) task.callbacks({.on_step = [](auto&&...) {}, .on_epoch = {}});
+    const test::LogCapture log;
+    task.compile(CompileInfo::TRAIN_GRAPH);
+    EXPECT_EQ(log.count("fc_marked") > 0, parts == std::string("1")) << log.text();
+    return task.run();
+  };
+  const TrainingResult bits = train("4096", "1", false), values = train("2048", "2", false);
+  EXPECT_EQ(train("4096", "1", true).weights_sha256, bits.weights_sha256);
+  for (std::size_t e = 0; e < bits.history.size(); ++e) {
+    EXPECT_NEAR(bits.history[e].train_loss, values.history[e].train_loss, 4e-3);
+    EXPECT_NEAR(bits.history[e].val_loss, values.history[e].val_loss, 8e-3);
+  }
+  EXPECT_LT(bits.history.back().train_loss, 1.2) << "it learns";
 }
 
 TEST_F(CudaTraining, FetchRefusesGradientsThatAreNotWritten) {
