@@ -303,7 +303,7 @@ TEST_F(CudaTraining, AGateOfBitsTrainsAsAGateOfValues) {
     EXPECT_NEAR(bits.history[e].train_loss, values.history[e].train_loss, 4e-3);
     EXPECT_NEAR(bits.history[e].val_loss, values.history[e].val_loss, 8e-3);
   }
-  EXPECT_LT(bits.history.back().train_loss, 1.2) << "it learns";
+  EXPECT_LT(bits.history.back().train_loss, 1.3) << "it learns";
 }
 
 TEST_F(CudaTraining, FetchRefusesGradientsThatAreNotWritten) {
