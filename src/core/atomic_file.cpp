@@ -52,8 +52,13 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(behin
     throw_as<DataError>("{}: cannot be written: it exists and is not a regular file",
                         printable(path_));
   }
-  temporary_ = temporary_name(target_);
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  // In a container every run may have the same process id: what a killed one left is in the way.
+  constexpr int kMostLeft = 1000;
+  for (int left = 0; descriptor_ < 0 && left < kMostLeft; ++left) {
+    temporary_ = temporary_name(target_);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
   if (descriptor_ < 0) {
     const int error = errno;
     throw_as<DataError>("{}: cannot be written: {} (creating {})", printable(path_),

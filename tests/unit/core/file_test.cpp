@@ -97,6 +97,20 @@ TEST_F(FileTest, TwoWritersOfOneNameDoNotMix) {
   EXPECT_EQ(num_files(folder_), 1u);
 }
 
+// A run that was killed, in a container where every run has the same process id.
+TEST_F(FileTest, WhatAKilledWriterLeftIsNotInTheWay) {
+  const std::string used = AtomicFile(path("x")).temporary_path();
+  const std::size_t dash = used.rfind('-'), end = used.rfind(".tmp");
+  const int number = std::stoi(used.substr(dash + 1, end - dash - 1));
+  for (int next = 1; next <= 3; ++next) {
+    const std::string left = used.substr(0, dash + 1) + std::to_string(number + next) + ".tmp";
+    std::ofstream(left) << "half";
+  }
+  write_file_atomically(path("x"), "whole");
+  EXPECT_EQ(read_text(path("x")), "whole");
+  EXPECT_EQ(num_files(folder_), 4u) << "a stranger's files stay";
+}
+
 TEST_F(FileTest, ARelativeNameLandsInTheWorkingFolder) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_);
