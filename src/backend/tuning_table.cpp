@@ -2,12 +2,11 @@
 #include "backend/tuning_table.h"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/atomic_file.h"
 #include "core/check.h"
+#include "core/input_file.h"
 #include "core/log.h"
 #include "core/sha256.h"
 
@@ -69,6 +68,11 @@ Parsed parse(const std::string& text) {
   } catch (const nlohmann::json::exception& error) {
     throw_as<DataError>("tuning table: {}", error.what());
   }
+  for (const auto& [key, choice] : parsed.entries) {
+    if (key.empty() || choice.empty())
+      throw_as<DataError>("tuning table: key '{}' has the choice '{}', neither may be empty", key,
+                          choice);
+  }
   const std::string expected = checksum_of(parsed.entries, parsed.times, parsed.environment);
   if (checksum != expected) {
     throw_as<DataError>("tuning table: checksum is {}, its entries give {}", checksum, expected);
@@ -117,15 +121,14 @@ TuningTable TuningTable::from_json(const std::string& text) {
 TuningTable::CacheRead TuningTable::read_cache(const std::string& path,
                                                const std::string& environment) {
   CacheRead read;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  std::error_code none;
+  if (!std::filesystem::exists(path, none) && !none) {
     read.reason = "not there";
     return read;
   }
-  std::stringstream text;
-  text << file.rdbuf();
   try {
-    Parsed parsed = parse(text.str());
+    constexpr std::uint64_t kMostBytes = 64 << 20;
+    Parsed parsed = parse(read_text(path, kMostBytes));
     if (parsed.environment != environment) {
       read.reason = fmt::format("made for '{}', this is '{}'", parsed.environment, environment);
       return read;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
@@ -133,6 +134,17 @@ TEST_F(TuningTableTest, ForeignAndNewerFilesAreEmpty) {
   expect_refused("cpu A", "format is 'other'");
   std::ofstream(path_, std::ios::trunc) << R"({"format": "renaissance-tuning", "version": 3})";
   expect_refused("cpu A", "version is 3");
+}
+
+// A cache is a help: whatever lies in its place is told, waited for never, and no error.
+TEST_F(TuningTableTest, WhatIsNoFileIsToldAsThat) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  expect_refused("cpu A", "it is not a regular file");
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  expect_refused("cpu A", "it is a folder");
+  table_.save_cache(path_, "cpu A");
+  EXPECT_NE(logged_.find("not saved"), std::string::npos) << logged_;
 }
 
 TEST_F(TuningTableTest, FolderThatCannotBeWrittenIsLogged) {
