@@ -43,10 +43,10 @@ std::vector<ParamSpec> parameters(const Attrs& attrs, const LayerContext& contex
 }
 
 void check_inputs(const Attrs& attrs, Types in) {
-  const double momentum = attrs.f64("momentum"), eps = attrs.f64("eps");
+  const double momentum = attrs.f64("momentum");
   TR_CHECK(momentum > 0 && momentum <= 1,
            "momentum is {}, expected 0 < momentum <= 1 (weight of the new batch)", momentum);
-  TR_CHECK(eps > 0, "eps is {}, expected a positive number", eps);
+  ops::check_eps(attrs);
   ops::check_floating("x", in[0]);
   TR_CHECK(in[0].shape.rank() >= 2, "x has shape {}, expected [N, ..., C]", in[0].shape);
   const char* const kNames[] = {"weight", "bias", "running_mean", "running_var"};
@@ -105,7 +105,7 @@ std::vector<TensorType> infer_backward(const Attrs&, Types in) {
 }
 
 std::vector<TensorType> infer_frozen_backward(const Attrs& attrs, Types in) {
-  TR_CHECK(attrs.f64("eps") > 0, "eps is {}, expected a positive number", attrs.f64("eps"));
+  ops::check_eps(attrs);
   return infer_gradients(in, "running_mean", "running_var");
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rules.h"
 
+#include <cmath>
+
 #include "core/check.h"
 #include "core/format.h"
 
@@ -35,6 +37,12 @@ void check_scalar(std::string_view name, const TensorType& type, DType dtype) {
 void check_same(std::string_view name, const TensorType& type, const TensorType& expected,
                 std::string_view why) {
   TR_CHECK(type == expected, "{} is {}, expected {} ({})", name, type, expected, why);
+}
+
+void check_eps(const Attrs& attrs) {
+  const double eps = attrs.f64("eps");
+  TR_CHECK(float(eps) > 0 && std::isfinite(float(eps)),
+           "eps is {}, expected a positive number, as fp32", eps);
 }
 
 bool given(Types in, std::size_t index) { return index < in.size() && in[index].shape.rank() > 0; }

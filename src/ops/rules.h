@@ -34,6 +34,9 @@ void check_scalar(std::string_view name, const TensorType& type, DType dtype);
 void check_same(std::string_view name, const TensorType& type, const TensorType& expected,
                 std::string_view why);
 
+/// The attribute "eps" of a norm is positive and finite as fp32, in which kernels add it.
+void check_eps(const Attrs& attrs);
+
 /// Whether an optional input is there: not left out, and not the rank-0 stand-in of a missing one.
 bool given(Types in, std::size_t index);
 bool given(const std::vector<TensorId>& in, std::size_t index);

@@ -76,7 +76,7 @@ bool has_bias(const Attrs& attrs) { return attrs.contains("bias") && attrs.flag(
 /// x, weight and, if it is there, bias; the sizes.
 SampleNorm check(const Attrs& attrs, const TensorType& x, const TensorType& weight) {
   ops::check_floating("x", x);
-  TR_CHECK(attrs.f64("eps") > 0, "eps is {}, expected a positive number", attrs.f64("eps"));
+  ops::check_eps(attrs);
   const SampleNorm norm = sample_norm(attrs, x.shape);
   ops::check_same("weight", weight, {norm.weight, DType::FP32}, "the normalised axes, channels");
   return norm;

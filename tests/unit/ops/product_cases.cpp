@@ -327,6 +327,8 @@ std::vector<ShapeCase> norm_cases() {
        {},
        {"bias is fp32 [4], expected fp32 [3] (one a channel of x)"}},
       {"Eps", "bn", {{"eps", 0.0}}, {x, c, c, c, c}, {}, {"eps is 0, expected a positive number"}},
+      {"EpsBelowFp32", "bn", {{"eps", 1e-60}}, {x, c, c, c, c}, {}, {"positive number, as fp32"}},
+      {"EpsAboveFp32", "bn", {{"eps", 1e60}}, {x, c, c, c, c}, {}, {"positive number, as fp32"}},
       {"Momentum",
        "bn",
        {{"momentum", 1.5}},
