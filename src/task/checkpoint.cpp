@@ -43,7 +43,12 @@ struct Entry {
   std::string path;
 };
 
-/// Checkpoints by step, newest first; other files are none of ours.
+std::string file_name(std::int64_t step) {
+  return fmt::format("{}{:010}{}", kPrefix, step, kSuffix);
+}
+
+/// Checkpoints by step, newest first; files of other names, "checkpoint-5.safetensors" too, are
+/// none of ours and stay.
 std::vector<Entry> entries(const std::string& folder) {
   std::vector<Entry> found;
   std::error_code failed;
@@ -56,7 +61,8 @@ std::vector<Entry> entries(const std::string& folder) {
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
     const std::string_view digits = std::string_view(name).substr(
         kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-    if (const auto step = parse_number<std::int64_t>(digits))
+    const auto step = parse_number<std::int64_t>(digits);
+    if (step && *step >= 0 && name == file_name(*step))
       found.push_back({*step, file.path().string()});
   }
   std::sort(found.begin(), found.end(),
@@ -111,6 +117,11 @@ CheckpointFolder::CheckpointFolder(std::string path, int keep)
     : path_(std::move(path)), keep_(keep) {
   TR_ASSERT(keep_ >= 1);
   make_folder(path_);
+  std::error_code none;
+  if (fs::is_directory(path_ + "/best.safetensors", none)) {
+    throw_as<DataError>(
+        "{}/best.safetensors: it is a folder, expected a place for the best checkpoint", path_);
+  }
   AtomicFile probe(path_ + "/.probe");  // never committed: tells now, not after the first epoch
   probe.write(std::string_view("x"));
 }
@@ -128,7 +139,7 @@ void CheckpointFolder::remove_leftovers() const {
 }
 
 std::string CheckpointFolder::write(std::int64_t step, const Checkpoint& checkpoint) const {
-  const std::string file = fmt::format("{}/{}{:010}{}", path_, kPrefix, step, kSuffix);
+  const std::string file = fmt::format("{}/{}", path_, file_name(step));
   save_safetensors(file, checkpoint.to_file());
   const std::vector<Entry> all = entries(path_);
   for (std::size_t i = std::size_t(keep_); i < all.size(); ++i) {
@@ -174,8 +185,10 @@ void CheckpointFolder::mark_best(const std::string& path) const {
     if (failed) throw_as<DataError>("{}: it cannot be written: {}", temporary, failed.message());
   }
   if (::rename(temporary.c_str(), best.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
     throw_as<DataError>("{}: it cannot be renamed to {}: {}", temporary, best,
-                        std::strerror(errno));
+                        std::strerror(error));
   }
   ::unlink(temporary.c_str());  // renaming one link of a file onto another leaves both
 }

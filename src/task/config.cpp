@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,21 @@
 namespace tr {
 
 namespace {
+
+namespace fs = std::filesystem;
+
+/// A path that two names of one place share, as far as it exists.
+fs::path plain_path(const fs::path& path) {
+  std::error_code failed;
+  const fs::path plain = fs::weakly_canonical(fs::absolute(path.empty() ? "." : path), failed);
+  return failed ? path.lexically_normal() : plain;
+}
+
+/// Devices and pipes hold nothing that could be overwritten.
+bool is_stored(const std::string& path) {
+  std::error_code failed;
+  return !path.empty() && (!fs::exists(path, failed) || fs::is_regular_file(path, failed));
+}
 
 std::vector<std::string> key_names() {
   std::vector<std::string> names;
@@ -214,6 +230,22 @@ void validate(const Config& config) {
   check_places(train);
 }
 
+std::vector<OutputFile> output_files(const TrainOptions& train) {
+  return {{"checkpoint.best", train.best_weights_path},
+          {"log_file", train.log_file},
+          {"trace_file", train.trace_file}};
+}
+
+void check_own_places(const std::vector<OutputFile>& files) {
+  for (auto a = files.begin(); a != files.end(); ++a) {
+    for (auto b = a + 1; b != files.end(); ++b) {
+      const bool stored = is_stored(a->path) && is_stored(b->path);
+      TR_CHECK(!stored || plain_path(a->path) != plain_path(b->path),
+               "{} and {} are both \"{}\", expected a file for each", a->what, b->what, b->path);
+    }
+  }
+}
+
 void check_places(const TrainOptions& train) {
   TR_CHECK(!train.resume || !train.checkpoint_dir.empty(),
            "resume is on, but checkpoint.dir is not set: there is no folder to continue from");
@@ -222,6 +254,16 @@ void check_places(const TrainOptions& train) {
            train.checkpoint_every_steps);
   TR_CHECK(train.log_every == 0 || !train.log_file.empty(),
            "log_every is {}, but log_file is not set", train.log_every);
+  check_own_places(output_files(train));
+  const fs::path best = train.best_weights_path, folder = train.checkpoint_dir;
+  const std::string name = best.filename().string();
+  const bool among_them =
+      !best.empty() && !folder.empty() && plain_path(best.parent_path()) == plain_path(folder);
+  TR_CHECK(
+      !among_them || (name != "best.safetensors" && !name.starts_with("checkpoint-")),
+      "checkpoint.best is \"{}\", which is the name of a checkpoint in checkpoint.dir, expected "
+      "another one, such as best_weights.safetensors",
+      train.best_weights_path);
 }
 
 void PreprocessorSetting::commit() const {

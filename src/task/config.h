@@ -114,7 +114,18 @@ void validate(const EarlyStop& stop);
 void validate(const Freeze& rule);
 void validate(const Objective& objective);
 
-/// @throws InvalidArgument  something is to be read or written that has no folder or file.
+/// A file that a run writes whole: one name would hold what was written last.
+struct OutputFile {
+  std::string_view what;  // "log_file", "--json"
+  std::string path;       // empty: none
+};
+/// @throws InvalidArgument  two have one place.
+void check_own_places(const std::vector<OutputFile>& files);
+/// Those that the keys name.
+std::vector<OutputFile> output_files(const TrainOptions& train);
+
+/// @throws InvalidArgument  something is to be read or written that has no folder or file, or whose
+/// file has another use.
 void check_places(const TrainOptions& train);
 /// Checks fields against each other and against their ranges. @throws InvalidArgument, Unsupported.
 void validate(const Config& config);

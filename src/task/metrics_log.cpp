@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,14 @@ nlohmann::json epoch_object(const EpochRecord& r) {
           {"bad_samples", r.bad_samples}};
 }
 
+/// A run that was killed leaves half a line, behind which a record would be lost.
+bool ends_within_a_line(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  char last = '\n';
+  return file.get(last) && last != '\n';
+}
+
 }  // namespace
 
 std::string epoch_json(const EpochRecord& record) { return epoch_object(record).dump(); }
@@ -58,6 +67,7 @@ MetricsLog::MetricsLog(const std::string& path, int every_steps)
                         std::strerror(errno));
   if (std::fseek(file_, 0, SEEK_END) == 0 && std::ftell(file_) > 0) {
     log_info("log_file {}: it holds records already, this run's follow them", path);
+    if (ends_within_a_line(path)) write("\n", 1);
   }
 }
 

@@ -193,17 +193,28 @@ std::vector<NamedTensor> ModelState::weights(WeightKind kind) const {
 }
 
 /// The weights inside a checkpoint, as a weights file would have them; averaged ones where there
-/// are any.
-SafetensorsFile ModelState::weights_of_checkpoint(SafetensorsFile file,
-                                                  const std::string& source) const {
+/// are any. `misfits`: by name, why a parameter of another shape is left out.
+SafetensorsFile ModelState::weights_of_checkpoint(
+    SafetensorsFile file, const std::string& source,
+    std::map<std::string, std::string>& misfits) const {
   const SafetensorsFile content{Checkpoint::from_file(std::move(file), source).tensors, {}};
   SafetensorsFile weights;
-  for (const Param& about : compiled_.arch.params) {
-    for (const Role role : {Role::EMA, Role::WEIGHT, Role::BUFFER}) {
-      const std::string name = fmt::format("{}/{}", name_of(role), about.name);
-      if (!content.contains(name) || content.at(name).type() != about.spec.type) continue;
-      weights.tensors.push_back({about.name, to_file_layout(content.at(name), about.spec)});
-      break;
+  for (const Role role : {Role::EMA, Role::WEIGHT, Role::BUFFER}) {
+    const std::string prefix = fmt::format("{}/", name_of(role));
+    for (const NamedTensor& entry : content.tensors) {
+      if (!entry.name.starts_with(prefix)) continue;
+      const std::string name = entry.name.substr(prefix.size());
+      if (weights.contains(name) || misfits.contains(name)) continue;  // the average is there
+      const auto about = std::find_if(compiled_.arch.params.begin(), compiled_.arch.params.end(),
+                                      [&](const Param& param) { return param.name == name; });
+      if (about == compiled_.arch.params.end()) {
+        weights.tensors.push_back({name, entry.tensor});  // told as one that the model lacks
+      } else if (entry.tensor.type() == about->spec.type) {
+        weights.tensors.push_back({name, to_file_layout(entry.tensor, about->spec)});
+      } else {
+        misfits[name] = fmt::format("the checkpoint has {} in memory, expected {}",
+                                    entry.tensor.type(), about->spec.type);
+      }
     }
   }
   return weights;
@@ -212,13 +223,19 @@ SafetensorsFile ModelState::weights_of_checkpoint(SafetensorsFile file,
 void ModelState::load_weights(const SafetensorsFile& given, bool strict,
                               const std::string& source) {
   const bool checkpoint = Checkpoint::is_one(given);
-  const SafetensorsFile file = checkpoint ? weights_of_checkpoint(given, source) : given;
+  std::map<std::string, std::string> misfits;
+  const SafetensorsFile file = checkpoint ? weights_of_checkpoint(given, source, misfits) : given;
   std::vector<std::string> missing, wrong, unknown;
   std::vector<std::pair<int, Tensor>> loaded;
   for (int p = 0; p < int(compiled_.arch.params.size()); ++p) {
     const Param& about = compiled_.arch.params[std::size_t(p)];
     if (!file.contains(about.name)) {
-      missing.push_back(about.name);
+      const auto misfit = misfits.find(about.name);
+      if (misfit == misfits.end()) {
+        missing.push_back(about.name);
+      } else {
+        wrong.push_back(fmt::format("{} ({})", about.name, misfit->second));
+      }
       continue;
     }
     try {
@@ -243,6 +260,7 @@ void ModelState::load_weights(const SafetensorsFile& given, bool strict,
   if (!wrong.empty()) faults += "\n  of another shape or type: " + list(wrong);
   if (!unknown.empty()) faults += "\n  not in the model: " + list(unknown);
   TR_CHECK(!strict || faults.empty(), "{}: the weights do not fit the model{}", source, faults);
+  TR_CHECK(!loaded.empty(), "{}: nothing in it fits the model{}", source, faults);
   if (!faults.empty())
     log_warning("{}: loaded {} tensors, left out what does not fit{}", source, loaded.size(),
                 faults);

@@ -80,7 +80,8 @@ class ModelState {
   std::vector<std::pair<std::int64_t, TensorType>> buffer_places(Role role) const;
   Tensor copy_at(std::int64_t place, const TensorType& type) const;
   Tensor weight_of(int param, WeightKind kind) const;
-  SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source) const;
+  SafetensorsFile weights_of_checkpoint(SafetensorsFile file, const std::string& source,
+                                        std::map<std::string, std::string>& misfits) const;
   std::vector<Slot> slots() const;
   void set_param(int param, const Tensor& memory, bool average_too);
   void write_casts();

@@ -163,10 +163,15 @@ SavedState state_from_json(const std::string& text, const std::string& source) {
       saved.val_samples = j.at("num_samples").at("val");
     }
     saved.tuning = TuningTable::from_json(j.at("tuning").get<std::string>());
-    saved.config = j.at("config").dump();
-    if (s.step < 0 || s.total_steps < 0) throw_as<DataError>("{}: a negative position", source);
+    const json& config = j.at("config");
+    if (!config.is_object())
+      throw_as<DataError>("its configuration is {}, expected an object", config.type_name());
+    saved.config = config.dump();
+    if (s.step < 0 || s.total_steps < 0) throw_as<DataError>("a negative position");
     return saved;
   } catch (const json::exception& error) {
+    throw_as<DataError>("{}: its state cannot be read: {}", source, error.what());
+  } catch (const DataError& error) {
     throw_as<DataError>("{}: its state cannot be read: {}", source, error.what());
   }
 }

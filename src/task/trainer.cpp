@@ -67,7 +67,6 @@ Trainer::Trainer(CompiledRun run, std::optional<CheckpointFolder::Found> resumed
     for (auto& rank : ranks_)
       rank->state().load_weights(file, options.load_strict, options.load_weights);
   }
-  if (folder_ && !resumed) folder_->set_former_aside(options.best_weights_path);
   log_.config(to_json(run_.config).dump());
   if (!progress_.finished) progress_.epoch.epoch = int(progress_.history.size()) + 1;
   const DeviceMemory taken = memory();
@@ -103,10 +102,21 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
   }
   for (auto& rank : ranks_) rank->state().restore(file);
   find_phase(saved.in_validation);
+  if (progress_.step > 0 && progress_.step >= run_.train_steps) {
+    throw_as<DataError>("{}: it was made at step {} of an epoch, this run's have {}", found.path,
+                        progress_.step, run_.train_steps);
+  }
   last_checkpoint_ = found.path;
+  const bool ends_best = progress_.step == 0 && !saved.in_validation &&
+                         !progress_.history.empty() &&
+                         progress_.history.back().epoch == progress_.best_epoch;
+  if (folder_ && ends_best) folder_->mark_best(found.path);  // it may have been killed before that
   const bool more_epochs = std::size_t(progress_.phase) < run_.phases.size();
-  const bool stops = run_.config.train.early_stop_top1 > 0 || progress_.stopped_early;
-  if (progress_.finished && more_epochs && !stops) progress_.finished = false;
+  const double goal = run_.config.train.early_stop_top1;
+  const bool reached = goal > 0 && std::any_of(progress_.history.begin(), progress_.history.end(),
+                                               [&](const auto& r) { return r.top1 >= goal; });
+  if (progress_.finished && more_epochs && !reached && !progress_.stopped_early)
+    progress_.finished = false;
   log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
            progress_.finished ? "the run had finished"
                               : fmt::format("going on in epoch {}", progress_.history.size() + 1));
@@ -154,7 +164,11 @@ TrainingResult Trainer::run(DeepLearningTask& task, const Callbacks& callbacks,
     return make_result(total.seconds());
   }
   std::optional<FolderLock> lock;
-  if (folder_) lock.emplace(folder_->path());
+  if (folder_) {
+    lock.emplace(folder_->path());
+    // Now, not at compile(): another run may have been there in between.
+    if (last_checkpoint_.empty()) folder_->set_former_aside(run_.config.train.best_weights_path);
+  }
   const SignalGuard guard(folder_.has_value());
   cancel_ = &cancel;
   interrupted_ = stop_requested();  // before the first step

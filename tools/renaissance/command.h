@@ -28,6 +28,7 @@ class JsonOutput {
   /// Adds the option to a command.
   void add_to(CLI::App& command);
   bool wanted() const { return !target_.empty(); }
+  const std::string& target() const { return target_; }
   bool to_stdout() const { return target_ == "-" || target_ == "/dev/stdout"; }
   /// @throws DataError  the file cannot be written: asked before the work, not after it.
   void probe() const;

@@ -98,14 +98,19 @@ AppliedRecipe apply_recipe(const std::string& recipe, Session& session, DeepLear
   return {!data.dataset_path.empty() || data.dataset_name != "mnist", file.config.train};
 }
 
-/// What needs a place and has none is told before data are looked for, or fetched.
-void check_places_of(const AppliedRecipe& recipe, const Session& session,
+/// What needs a place and has none, or one that something else takes, is told before data are
+/// looked for, or fetched.
+void check_places_of(const TrainArgs& args, const AppliedRecipe& recipe, const Session& session,
                      const std::vector<KeyValue>& pairs,
                      const std::vector<KeyValue>& from_environment) {
   Config config{session.global, session.preprocessor, recipe.train};
   apply_assignments(config, pairs);
   apply_assignments(config, from_environment);
   check_places(config.train);
+  std::vector<OutputFile> files = output_files(config.train);
+  if (!args.json.to_stdout()) files.push_back({"--json", args.json.target()});
+  files.push_back({"--graph", args.graph.value_or("")});
+  check_own_places(files);
 }
 
 /// A download that --set or TR_OVERRIDE permits is permitted to choose_data() too.
@@ -190,7 +195,7 @@ int run_train(const TrainArgs& args) {
       parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE");
   permit_download(pairs, session);
   permit_download(from_environment, session);
-  check_places_of(recipe, session, pairs, from_environment);
+  check_places_of(args, recipe, session, pairs, from_environment);
   const bool data_are_set = recipe.names_data || names_data(pairs) || names_data(from_environment);
   if (args.data || !data_are_set)
     choose_data(session, session.preprocessor.values().dataset_name, args.data);

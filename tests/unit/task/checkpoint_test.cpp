@@ -62,6 +62,31 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_TRUE(Checkpoint::is_one(load_safetensors(folder.path("best.safetensors"))));
 }
 
+TEST(Checkpoint, FilesOfOtherNamesAreLeftAlone) {
+  const test::TempFolder folder;
+  for (const char* name : {"checkpoint-5", "checkpoint--000000001", "checkpoint-00000000005"}) {
+    save_safetensors(folder.path(std::string(name) + ".safetensors"), sample().to_file());
+  }
+  EXPECT_FALSE(CheckpointFolder::newest(folder.path()));
+  const CheckpointFolder checkpoints(folder.path(), 1);
+  checkpoints.set_former_aside();
+  for (const int step : {10, 20}) checkpoints.write(step, sample());
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    ++files;
+  EXPECT_EQ(files, 4);
+  EXPECT_EQ(checkpoints.write(12'345'678'901, sample()),
+            folder.path("checkpoint-12345678901.safetensors"));
+  EXPECT_EQ(CheckpointFolder::newest(folder.path())->step, 12'345'678'901);
+}
+
+TEST(Checkpoint, AFolderInThePlaceOfTheBestIsToldAtOnce) {
+  const test::TempFolder folder;
+  std::filesystem::create_directory(folder.path("best.safetensors"));
+  EXPECT_TRUE(test::throws<DataError>([&] { CheckpointFolder(folder.path(), 1); },
+                                      "best.safetensors: it is a folder"));
+}
+
 TEST(Checkpoint, LeftoversOfAKilledRunAreRemoved) {
   const toy::Quiet quiet;
   const test::TempFolder folder;

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "renaissance.h"
+#include "support/temp_folder.h"
 #include "support/throws.h"
 #include "toy.h"
 
@@ -222,6 +224,33 @@ TEST(Settings, ContradictionsAreErrors) {
 }
 
 // What nobody set is the kind's own; what was set stays, in any order.
+TEST(Settings, AFileHasOneUse) {
+  const test::TempFolder folder;
+  const auto message = [&](const std::vector<std::array<std::string, 2>>& pairs) {
+    Config config;
+    for (const auto& [key, value] : pairs) set_config(config, key, value);
+    return message_of([&] { check_places(config.train); });
+  };
+  const std::string place = folder.path("x"), other = folder.path("./no/../x");
+  EXPECT_TRUE(contains(message({{"log_file", place}, {"trace_file", other}}),
+                       "log_file and trace_file are both"));
+  EXPECT_TRUE(contains(message({{"checkpoint.best", place}, {"log_file", place}}),
+                       "checkpoint.best and log_file are both"));
+  EXPECT_EQ(message({{"checkpoint.best", "/dev/null"}, {"log_file", "/dev/null"}}),
+            "nothing was thrown");
+  for (const char* name : {"best.safetensors", "checkpoint-0000000013.safetensors"}) {
+    EXPECT_TRUE(contains(
+        message({{"checkpoint.dir", folder.path()}, {"checkpoint.best", folder.path(name)}}),
+        "which is the name of a checkpoint in checkpoint.dir"))
+        << name;
+    EXPECT_EQ(
+        message({{"checkpoint.dir", folder.path("a")}, {"checkpoint.best", folder.path(name)}}),
+        "nothing was thrown");
+  }
+  EXPECT_TRUE(contains(message({{"checkpoint.dir", "."}, {"checkpoint.best", "best.safetensors"}}),
+                       "which is the name of a checkpoint"));
+}
+
 TEST(Settings, DefaultsFollowTheOptimizer) {
   const auto value = [](const Config& config, std::string_view name) -> nlohmann::json {
     for (const ConfigKey& key : config_keys()) {

@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
+#include "core/input_file.h"
 #include "support/temp_folder.h"
 #include "support/throws.h"
 #include "task/checkpoint.h"
@@ -241,6 +244,116 @@ TEST(Resume, IntervalsAndTheNameOfTheDeviceMayChange) {
   ASSERT_EQ(result.history.size(), 4u);
   EXPECT_LT(result.history[2].top1, 0) << "not validated";
   EXPECT_GE(result.history[3].top1, 0);
+}
+
+TEST(Resume, AGoalThatWasNotReachedDoesNotEndALongerRun) {
+  const toy::Quiet quiet;
+  const auto run_to = [](const std::string& folder, int epochs, const char* goal) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), epochs);
+    task.scheduler(ConstantLR().base_lr(0.01)).save_every(folder).resume();
+    task.set("early_stop_top1", goal).compile(CompileInfo::NONE);
+    return task.run();
+  };
+  const test::TempFolder folder, whole, reached;
+  EXPECT_EQ(run_to(folder.path(), 2, "1").history.size(), 2u);
+  expect_same_run(run_to(folder.path(), 4, "1"), run_to(whole.path(), 4, "1"));
+  EXPECT_EQ(run_to(reached.path(), 2, "0.01").history.size(), 1u);
+  EXPECT_EQ(run_to(reached.path(), 4, "0.01").history.size(), 1u) << "it has been reached";
+}
+
+// What a run began with is in its checkpoint; the file may lie elsewhere by now, or nowhere.
+TEST(Resume, TheFileThatARunBeganWithMayBeGone) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask first = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  first.compile(CompileInfo::NONE).save_weights(folder.path("w.safetensors"));
+  const auto continued = [&](const std::string& weights, int epochs) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), epochs);
+    task.scheduler(ConstantLR().base_lr(0.01)).load_weights(weights);
+    task.save_every(folder.path("run")).resume().compile(CompileInfo::NONE);
+    return task.run();
+  };
+  continued(folder.path("w.safetensors"), 1);
+  EXPECT_EQ(continued(folder.path("no/such/file"), 2).history.size(), 2u);
+  EXPECT_EQ(continued("", 3).history.size(), 3u);
+}
+
+TEST(Resume, TheBestIsMarkedByTheNextRunWhereAKilledOneDidNot) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const auto run_once = [&] {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 1);
+    task.save_every(folder.path()).resume().compile(CompileInfo::NONE);
+    return task.run();
+  };
+  const TrainingResult result = run_once();
+  std::filesystem::remove(folder.path("best.safetensors"));
+  run_once();
+  ASSERT_TRUE(std::filesystem::exists(folder.path("best.safetensors")));
+  EXPECT_EQ(read_text(folder.path("best.safetensors")), read_text(result.checkpoint_path));
+}
+
+TEST(Resume, HalfALineOfAKilledRunHidesNoRecord) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const std::string log = folder.path("log.jsonl");
+  const auto run_to = [&](int epochs) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), epochs);
+    task.scheduler(ConstantLR().base_lr(0.01)).save_every(folder.path()).resume();
+    task.log_file(log).compile(CompileInfo::NONE).run();
+  };
+  run_to(1);
+  const std::string first = read_text(log);
+  std::filesystem::resize_file(log, first.size() - 9);
+  run_to(2);
+  const std::string all = read_text(log);
+  ASSERT_TRUE(all.starts_with(first.substr(0, first.size() - 9) + "\n{\"event\":\"config\""));
+  run_to(3);
+  EXPECT_TRUE(read_text(log).starts_with(all + "{\"event\":\"config\"")) << "whole lines stay";
+}
+
+// By their steps the first one's checkpoints would count as newer, and the second's be removed.
+TEST(Resume, ARunBetweenCompileAndRunIsSetAside) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  DeepLearningTask second = toy::make_task(toy::make_session(), toy::make_data(), 1);
+  second.save_every(folder.path()).compile(CompileInfo::NONE);
+  DeepLearningTask first = toy::make_task(toy::make_session(), toy::make_data(), 3);
+  first.save_every(folder.path()).compile(CompileInfo::NONE).run();
+  const TrainingResult result = second.run();
+  EXPECT_TRUE(std::filesystem::exists(result.checkpoint_path)) << result.checkpoint_path;
+  EXPECT_EQ(CheckpointFolder::newest(folder.path())->path, result.checkpoint_path);
+  EXPECT_EQ(CheckpointFolder::newest(folder.path("former-1"))->step, 33);
+}
+
+TEST(Resume, AStateThatMeansNothingIsNamedByItsFile) {
+  const toy::Quiet quiet;
+  const test::TempFolder folder;
+  const auto make = [&] {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), 2);
+    task.save_every(folder.path()).resume();
+    return task;
+  };
+  make().compile(CompileInfo::NONE).run();
+  const auto sound = CheckpointFolder::newest(folder.path());
+  const std::tuple<const char*, const char*, const char*> wrong[] = {
+      {"config", "[]", "its state cannot be read: its configuration is array, expected an object"},
+      {"config", "null", "its state cannot be read: its configuration is null"},
+      {"tuning", "\"{}\"", "its state cannot be read: tuning table"},
+      {"best_loss", "\"x\"", "its state cannot be read: the number \"x\" is unknown"},
+      {"step", "-1", "its state cannot be read: a negative position"},
+      {"step", "11", "it was made at step 11 of an epoch, this run's have 11"}};
+  for (const auto& [key, value, words] : wrong) {
+    auto state = nlohmann::json::parse(sound->checkpoint.state);
+    state[key] = nlohmann::json::parse(value);
+    Checkpoint changed = sound->checkpoint;
+    changed.state = state.dump();
+    save_safetensors(sound->path, changed.to_file());
+    DeepLearningTask task = make();
+    EXPECT_TRUE(test::throws<DataError>([&] { task.compile(CompileInfo::NONE); },
+                                        sound->path + ": " + words))
+        << key;
+  }
 }
 
 TEST(Resume, SignalsWriteACheckpoint) {
