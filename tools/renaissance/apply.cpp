@@ -40,6 +40,35 @@ void refuse_data_key(const std::string& key, const char* source) {
            "{} {}: eval takes its data from --data, predict from FILES", source, key);
 }
 
+bool is_recipe(const std::string& name) {
+  const std::vector<zoo::Recipe> all = zoo::recipes();
+  return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.name == name; });
+}
+
+KeyValue assignment(const std::string& set) {
+  const std::size_t equals = set.find('=');
+  TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
+  return {set.substr(0, equals), set.substr(equals + 1)};
+}
+
+/// What the command line and the environment set.
+std::vector<KeyValue> settings_of(const ApplyArgs& args) {
+  std::vector<KeyValue> pairs;
+  for (const std::string& set : args.sets) pairs.push_back(assignment(set));
+  for (KeyValue& pair : parse_assignments(read_env("TR_OVERRIDE").value_or(""), "TR_OVERRIDE"))
+    pairs.push_back(std::move(pair));
+  return pairs;
+}
+
+/// Samples of a batch where neither a recipe nor the user says how many.
+void set_batch_size(const ApplyArgs& args, Session& session) {
+  const GlobalSetting::Values& global = session.global.values();
+  bool known = global.global_batch_size > 0 || global.local_batch_size > 0;
+  for (const KeyValue& pair : settings_of(args))
+    known = known || pair.key == "global_batch_size" || pair.key == "local_batch_size";
+  if (!known) session.global.local_batch_size(64);
+}
+
 /// Settings under which the model was made: those of its recipe, else ImageNet's.
 void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) {
   if (zoo::is_recipe_file(args.model)) {
@@ -48,24 +77,23 @@ void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) 
     file.apply(session, task);
     if (file.input) task.image_shape(*file.input);
     session.preprocessor.set_train_transforms({});
-  } else if (args.model == "mnist-mlp") {
-    zoo::apply_recipe("mnist-mlp", session, task);
+  } else if (is_recipe(args.model)) {
+    zoo::apply_recipe(args.model, session, task);
     session.preprocessor.set_train_transforms({});
   } else {
     const zoo::Model model = zoo::make_model(args.model);
-    session.global.global_batch_size(64).input_resolution(int(model.input[0]));
+    session.global.input_resolution(int(model.input[0]));
     session.preprocessor.dataset("imagenet").normalization(NormMode::IMAGENET);
     session.preprocessor.val_transforms(Resize(256), CenterCrop(int(model.input[0])));
     task.model(model.blueprint);
   }
+  set_batch_size(args, session);
   task.load_weights(args.weights);
   for (const std::string& set : args.sets) {
-    const std::size_t equals = set.find('=');
-    TR_CHECK(equals != std::string::npos && equals > 0, "--set {}: expected key=value", set);
-    const std::string key = set.substr(0, equals);
-    TR_CHECK(key != "load_weights", "--set {}: the weights are those of --weights", set);
-    refuse_data_key(key, "--set");
-    task.set(key, set.substr(equals + 1));
+    const KeyValue pair = assignment(set);
+    TR_CHECK(pair.key != "load_weights", "--set {}: the weights are those of --weights", set);
+    refuse_data_key(pair.key, "--set");
+    task.set(pair.key, pair.value);
   }
   const std::string override = read_env("TR_OVERRIDE").value_or("");
   for (const KeyValue& pair : parse_assignments(override, "TR_OVERRIDE")) {
@@ -76,14 +104,10 @@ void configure(const ApplyArgs& args, Session& session, DeepLearningTask& task) 
 /// How the set is opened: with what --set and TR_OVERRIDE say of it, which else only a task reads.
 DatasetOptions options_of(const ApplyArgs& args, const Session& session) {
   Config config{session.global, session.preprocessor, {}};
-  const auto take = [&](std::string_view key, std::string_view value) {
-    if (key == "color_channels" || key == "read_timeout") set_config(config, key, value);
-  };
-  for (const std::string& set : args.sets)
-    take(set.substr(0, set.find('=')), set.substr(set.find('=') + 1));
-  const std::string override = read_env("TR_OVERRIDE").value_or("");
-  for (const KeyValue& pair : parse_assignments(override, "TR_OVERRIDE"))
-    take(pair.key, pair.value);
+  for (const KeyValue& pair : settings_of(args)) {
+    if (pair.key == "color_channels" || pair.key == "read_timeout")
+      set_config(config, pair.key, pair.value);
+  }
   const PreprocessorSetting::Values& values = config.preprocessor.values();
   return {.val_fraction = values.val_fraction,
           .color_channels = values.color_channels,
@@ -166,8 +190,17 @@ Tensor read_images(const std::string& path) {
     return file.at("image");
   }
   if (extension == ".pgm" || extension == ".ppm") return read_pnm(path);
-  const Tensor idx = data::read_idx(path, data::IdxKind::IMAGES);
-  return idx.reshape({idx.shape()[0], idx.shape()[1], idx.shape()[2], 1});
+  try {
+    const Tensor idx = data::read_idx(path, data::IdxKind::IMAGES);
+    return idx.reshape({idx.shape()[0], idx.shape()[1], idx.shape()[2], 1});
+  } catch (const UnreadableFile&) {
+    throw;
+  } catch (const DataError& error) {
+    throw_as<DataError>(
+        "{}; a file that is neither IDX, JPEG nor PNG is known by its name: X.safetensors, X.pgm, "
+        "X.ppm",
+        error.what());
+  }
 }
 
 nlohmann::json prediction(const float* scores, std::int64_t classes) {
@@ -260,9 +293,12 @@ int run_predict(const ApplyArgs& args) {
 
 CLI::App* add_common(CLI::App& app, const char* name, const char* help, ApplyArgs& args) {
   CLI::App* command = app.add_subcommand(name, help);
+  std::vector<std::string> recipes;
+  for (const zoo::Recipe& recipe : zoo::recipes()) recipes.push_back(recipe.name);
   command
       ->add_option("MODEL", args.model,
-                   fmt::format("{}; or a recipe FILE.toml", fmt::join(zoo::model_names(), ", ")))
+                   fmt::format("a recipe: {}, or FILE.toml; or a model as ImageNet trains it: {}",
+                               fmt::join(recipes, ", "), fmt::join(zoo::model_names(), ", ")))
       ->required();
   command
       ->add_option("--weights", args.weights, "safetensors with the model's names, or a checkpoint")

@@ -35,6 +35,10 @@ TEST_F(Cli, ARecipeWithoutASizeOfImagesPredicts) {
   fs::copy_file(folder_.path("t10k-images-idx3-ubyte"), folder_.path("IMAGES.X"));
   folder_.write("X.PGM", "P5 28 28 255\n" + std::string(784, 'x'));
   EXPECT_EQ(run(predict + folder_.path("IMAGES.X") + " " + folder_.path("X.PGM")).code, 0);
+  fs::copy_file(weights, folder_.path("weights.st"));
+  const Outcome kind = run(predict + folder_.path("weights.st"));
+  EXPECT_EQ(kind.code, 3);
+  EXPECT_TRUE(contains(kind.err, "is known by its name: X.safetensors, X.pgm, X.ppm")) << kind.err;
   const std::string picture = TR_SOURCE_FOLDER "/tests/cases/img/gray.jpg";
   const Outcome unknown = run(predict + picture);
   EXPECT_EQ(unknown.code, 2);
@@ -149,6 +153,39 @@ TEST_F(Cli, ABatchThatFitsIsFoundForBatchNormOfFeatures) {
       run("plan " + folder_.path("r.toml") + " --batch 500 --json - --budget 900000");
   ASSERT_EQ(plan.code, 0) << plan.err;
   EXPECT_GT(nlohmann::json::parse(plan.out).at("largest_batch"), 1);
+}
+
+// What `train` knows by name, so do the commands that use its weights.
+TEST_F(Cli, RecipesByNameEvaluateAndPredict) {
+  write_mnist_files(folder_.path());
+  const std::string data = " --data " + folder_.path(),
+                    weights = folder_.path("run/best_weights.safetensors");
+  const Outcome train = run("train mnist-mlp-plain --epochs 1 --checkpoint " + folder_.path("run") +
+                            data + " --json -");
+  ASSERT_EQ(train.code, 0) << train.err;
+  const Outcome eval = run("eval mnist-mlp-plain --weights " + weights + data + " --json -");
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(nlohmann::json::parse(eval.out).at("val_loss"),
+            nlohmann::json::parse(train.out).at("epochs")[0].at("val_loss"));
+  const std::string images = " " + folder_.path("t10k-images-idx3-ubyte");
+  const Outcome predict = run("predict mnist-mlp-plain --weights " + weights + images);
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  // A model written down has no batch size: a prediction needs none.
+  ASSERT_EQ(run("plan mnist-mlp --toml").code, 0);
+  const std::string flat = read_text(folder_.path("out"));
+  folder_.write("flat.toml", "normalization = \"mnist\"\n" + flat);
+  const std::string by_file = "predict " + folder_.path("flat.toml") + " --weights " + weights;
+  const Outcome written = run(by_file + images);
+  EXPECT_EQ(written.code, 0) << written.err;
+  EXPECT_EQ(written.out, predict.out);
+  for (const char* size : {" --set global_batch_size=100", " --set local_batch_size=7"})
+    EXPECT_EQ(run(by_file + size + images).out, predict.out) << size;
+  for (const zoo::Recipe& recipe : zoo::recipes()) {
+    const Outcome missing =
+        run("eval " + recipe.name + " --weights " + folder_.path("none") + data);
+    EXPECT_FALSE(contains(missing.err, "unknown name")) << missing.err;
+    EXPECT_EQ(missing.code, 3) << missing.err;
+  }
 }
 
 TEST_F(Cli, SizesThatDifferBetweenSplitsAreNamed) {
