@@ -5,13 +5,10 @@
 
 #include "core/check.h"
 #include "core/format.h"
+#include "core/most_elements.h"
 
 namespace tr {
 namespace {
-
-/// As many bytes as a process can address: more elements fit into no memory, and what a model's
-/// tensors take together stays countable.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 47;
 
 std::string list(std::span<const std::int64_t> dims) {
   return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", "));
@@ -40,7 +37,7 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   std::int64_t count = 1;
   for (const std::int64_t d : dims) {
     // With a zero among them the product is 0; each dimension alone must still be sane.
-    TR_CHECK(d == 0 || (has_zero ? d <= kMaxElements : count <= kMaxElements / d),
+    TR_CHECK(d == 0 || (has_zero ? d <= kMostElements : count <= kMostElements / d),
              "shape {} has more than 2^47 elements, which no memory holds", list(dims));
     count = has_zero ? 0 : count * d;
     dims_[std::size_t(rank_++)] = d;

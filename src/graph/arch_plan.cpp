@@ -302,6 +302,24 @@ TensorType ArchPlan::output_type(std::size_t output) const {
   throw_as<InternalError>("no layer makes output {}", output);
 }
 
+BatchLimit ArchPlan::largest_batch() const {
+  BatchLimit limit;
+  const auto hold = [&](const Shape& sample, const std::string& name, const char* verb) {
+    const std::int64_t samples = kMostElements / std::max<std::int64_t>(1, sample.num_elements());
+    if (samples >= limit.samples) return;
+    limit = {samples,
+             fmt::format("\"{}\" {} {} of each, and no memory holds more than 2^47 elements", name,
+                         verb, sample)};
+  };
+  for (const ArchInput& input : inputs) hold(input.sample_type.shape, input.field, "has");
+  for (const ArchLayer& layer : layers) {
+    for (const TensorType& type : layer.types) {
+      if (type.shape.rank() > 0) hold(type.shape.drop_first(), layer.name, "makes");
+    }
+  }
+  return limit;
+}
+
 std::int64_t ArchPlan::num_params() const {
   std::int64_t sum = 0;
   for (const Param& param : params) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/most_elements.h"
 #include "graph/op_def.h"
 #include "renaissance/core/types.h"
 #include "renaissance/graph/blueprint.h"
@@ -38,6 +39,12 @@ struct ArchInput {
   TensorType sample_type;  // without the batch axis
 };
 
+/// The most samples of which every input and every layer's output still is a Shape.
+struct BatchLimit {
+  std::int64_t samples = kMostElements;
+  std::string reason;  // "\"features.0\" makes [224, 224, 64] of each"
+};
+
 /// The flat, named, printable form of a BluePrint for given sample shapes.
 struct ArchPlan {
   std::vector<ArchInput> inputs;  // value numbers 0 .. inputs.size()-1
@@ -48,6 +55,7 @@ struct ArchPlan {
   std::int64_t num_params() const;                   // trainable elements
   std::int64_t flops() const;                        // forward, one sample
   TensorType output_type(std::size_t output) const;  // of one sample
+  BatchLimit largest_batch() const;
   std::string text() const;
   std::string json() const;
 };

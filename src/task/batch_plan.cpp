@@ -14,9 +14,9 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
   plan.world_size = world_size;
   plan.accumulate_steps = global.accumulate_steps;
   const std::int64_t parts = std::int64_t(world_size) * global.accumulate_steps;
+  constexpr std::int64_t kMost = std::int64_t(1) << 40;  // of which no memory holds a batch
   if (global.global_batch_size == 0) {
     plan.local = global.local_batch_size;
-    constexpr std::int64_t kMost = std::int64_t(1) << 40;  // of which no memory holds a batch
     TR_CHECK(plan.local <= kMost / parts,
              "local_batch_size is {}, which with cpu_ranks {} x accumulate_steps {} makes steps of "
              "more than 2^40 samples",
@@ -25,6 +25,8 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
     return plan;
   }
   plan.global = global.global_batch_size;
+  TR_CHECK(plan.global <= kMost, "global_batch_size is {}, expected at most 2^40 samples",
+           plan.global);
   TR_CHECK(
       plan.global % parts == 0,
       "global_batch_size is {}, expected a multiple of {} (cpu_ranks {} x accumulate_steps {})",
@@ -35,6 +37,17 @@ BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size) {
            "accumulate_steps {})",
            global.local_batch_size, plan.local, plan.global, world_size, global.accumulate_steps);
   return plan;
+}
+
+void check_batches(const BatchPlan& batches, const GlobalSetting::Values& global,
+                   const ArchPlan& arch) {
+  const BatchLimit limit = arch.largest_batch();
+  const bool whole = global.global_batch_size > 0;
+  TR_CHECK(batches.local <= limit.samples,
+           "{} is {}, which makes batches of {} samples on a rank, expected at most {}: {}",
+           whole ? "global_batch_size" : "local_batch_size",
+           whole ? batches.global : global.local_batch_size, batches.local, limit.samples,
+           limit.reason);
 }
 
 BatchPlan cut(const BatchPlan& batches, int parts) {

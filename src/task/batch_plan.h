@@ -22,6 +22,11 @@ struct BatchPlan {
 /// @throws InvalidArgument  the given sizes contradict each other or do not divide.
 BatchPlan plan_batches(const GlobalSetting::Values& global, int world_size);
 
+/// Refuses batches of which no layer can make a tensor, by the key that set them.
+/// @throws InvalidArgument
+void check_batches(const BatchPlan& batches, const GlobalSetting::Values& global,
+                   const ArchPlan& arch);
+
 /// The same global batch with every local batch cut into `parts` equal micro-batches.
 BatchPlan cut(const BatchPlan& batches, int parts);
 /// The numbers of parts that `cut` can make, rising.

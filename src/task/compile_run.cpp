@@ -488,6 +488,7 @@ CompiledRun compile_run(const RunRequest& request) {
   compile_request.memory.recompute_bytes = run.config.train.memory_budget;
   const MemoryBudget budget = memory_budget(run.config, run.device);
   if (global.accumulate_auto) choose_accumulation(run, compile_request, budget, licence);
+  check_batches(run.batches, global, arch);
   set_batches(compile_request, run, run.batches);
   run.variants = variants_of(run, run.batches);
   run.classification = compile_request.loss.classification;

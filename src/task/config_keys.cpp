@@ -25,8 +25,7 @@ using Text = std::string_view;
 template <typename T>
 T number(Text value) {
   const auto parsed = parse_number<T>(value);
-  TR_CHECK(parsed, "\"{}\" is not {} in range", value,
-           std::is_integral_v<T> ? "an integer" : "a number");
+  TR_CHECK(parsed, "{}", number_fault<T>(value));
   return *parsed;
 }
 

@@ -37,7 +37,8 @@ InitChoice parse_init_choice(std::string_view text) {
   TR_CHECK(takes_param(choice.kind), "\"{}\": {} has no parameter, expected the kind alone", text,
            name_of(choice.kind));
   const auto param = parse_number<float>(trimmed(text.substr(colon + 1)));
-  TR_CHECK(param, "\"{}\" has no number behind the colon, expected KIND:PARAM", text);
+  TR_CHECK(param, "\"{}\" has no number behind the colon, expected KIND:PARAM: {}", text,
+           number_fault<float>(trimmed(text.substr(colon + 1))));
   choice.param = *param;
   return choice;
 }

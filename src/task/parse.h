@@ -4,10 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include "core/format.h"
 
 namespace tr {
 
@@ -23,6 +27,39 @@ std::optional<T> parse_number(std::string_view text) {
     if (!std::isfinite(value)) return std::nullopt;
   }
   return value;
+}
+
+/// True for the notation of a number that T does not hold: "1e308" for a float.
+template <typename T>
+bool is_out_of_range(std::string_view text) {
+  if constexpr (std::is_floating_point_v<T>) {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc::result_out_of_range && stop == end;
+  } else {
+    const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+    const bool whole =
+        !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+    return whole && !parse_number<T>(text);
+  }
+}
+
+/// What is wrong with a text that parse_number<T>() does not take: "\"x\" is not an integer",
+/// "\"1e308\" is out of range, expected ...".
+template <typename T>
+std::string number_fault(std::string_view text) {
+  using Limits = std::numeric_limits<T>;
+  constexpr bool kWhole = std::is_integral_v<T>;
+  if (!is_out_of_range<T>(text))
+    return fmt::format("\"{}\" is not {}", text, kWhole ? "an integer" : "a number");
+  if constexpr (kWhole) {
+    return fmt::format("\"{}\" is out of range, expected an integer from {} to {}", text,
+                       Limits::min(), Limits::max());
+  } else {
+    return fmt::format("\"{}\" is out of range, expected 0 or a number of {:.2g} to {:.2g} in size",
+                       text, Limits::denorm_min(), Limits::max());
+  }
 }
 
 /// "17179869184", "16GiB", "1.5 KiB": a number of bytes below 2^63, which may have a binary unit.

@@ -34,6 +34,11 @@ std::optional<float> number_of(std::string_view word) {
   return std::nullopt;
 }
 
+/// One that a parameter may still refuse: "1e308" is no word.
+bool is_number(std::string_view word) {
+  return number_of(word).has_value() || is_out_of_range<float>(word);
+}
+
 std::optional<int> whole_number_of(std::string_view word) {
   if (const auto whole = parse_number<int>(word)) return whole;
   const auto number = parse_number<double>(word);  // 28.0
@@ -91,7 +96,7 @@ class ValueReader {
       named_ = true;
       const std::size_t index = parameter_of(value);
       set(index, read_value());
-    } else if (value.is_list || number_of(value.words.front())) {
+    } else if (value.is_list || is_number(value.words.front())) {
       set_next(value);
     } else {
       set(parameter_with_word(value), value);
@@ -180,8 +185,10 @@ class ValueReader {
   }
 
   void read_word(std::size_t index, const Value& value, float& out) const {
-    const auto number = number_of(value.words.front());
-    if (!number) refuse(index, value, "a number");
+    const std::string_view word = value.words.front();
+    const auto number = number_of(word);
+    if (!number)
+      refuse(index, value, is_out_of_range<float>(word) ? "what fp32 holds" : "a number");
     out = *number;
   }
   void read_word(std::size_t index, const Value& value, int& out) const {

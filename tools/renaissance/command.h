@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,9 +53,14 @@ void add_info(CLI::App& app, int& exit_code);
 /// Refuses an empty text (an unset shell variable) where a file or folder is to be named.
 CLI::Validator not_empty();
 
-/// For transform(): refuses what is no whole number from 0 to 2^64 - 1, in decimal; CLI11 itself
-/// takes "010" for eight.
-CLI::Validator whole_number();
+/// For transform(): refuses what is no whole number from 0 to `most`, in decimal; CLI11 itself
+/// takes "010" for eight, and the largest int64 for what is beyond it.
+CLI::Validator whole_number_up_to(std::uint64_t most);
+/// The same for a variable of type T.
+template <typename T>
+CLI::Validator whole_number() {
+  return whole_number_up_to(std::uint64_t(std::numeric_limits<T>::max()));
+}
 
 /// For transform(): refuses what is no number in decimal notation; CLI11 takes "0x1p-1" and "nan".
 CLI::Validator decimal_number();

@@ -194,7 +194,7 @@ void add_split_options(CLI::App& sub, const std::shared_ptr<DataArgs>& args) {
   sub.add_option("--val-fraction", args->val_fraction,
                  "part of each class that validation takes; sets of pictures without a split")
       ->transform(decimal_number());
-  sub.add_option("--seed", args->seed, "of that choice")->transform(whole_number());
+  sub.add_option("--seed", args->seed, "of that choice")->transform(whole_number<std::uint64_t>());
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ void add_data(CLI::App& app, int& exit_code) {
       "Classes, sizes, mean and deviation, duplicates, faults; exit 0 only if sound.", stats);
   add_split_options(*sub, stats);
   sub->add_option("--color-channels", stats->color_channels, "1 or 3, of picture files")
-      ->transform(whole_number());
+      ->transform(whole_number<int>());
   sub->callback([stats, &exit_code] { exit_code = run_stats(*stats); });
 
   const auto split = std::make_shared<DataArgs>();

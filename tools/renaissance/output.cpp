@@ -39,10 +39,11 @@ CLI::Validator not_empty() {
           ""};
 }
 
-CLI::Validator whole_number() {
-  const auto read = [](std::string& text) -> std::string {
+CLI::Validator whole_number_up_to(std::uint64_t most) {
+  const auto read = [most](std::string& text) -> std::string {
     const auto number = parse_number<std::uint64_t>(text);
-    if (!number) return "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
+    if (!number || *number > most)
+      return "\"" + text + "\" is no whole number from 0 to " + std::to_string(most);
     text = std::to_string(*number);
     return {};
   };
@@ -51,7 +52,7 @@ CLI::Validator whole_number() {
 
 CLI::Validator decimal_number() {
   const auto read = [](std::string& text) -> std::string {
-    return parse_number<double>(text) ? "" : "\"" + text + "\" is no number";
+    return parse_number<double>(text) ? "" : number_fault<double>(text);
   };
   return {read, "FLOAT"};
 }

@@ -294,7 +294,13 @@ int run_plan(PlanArgs args) {
   TR_CHECK(!args.batch_text.empty(), "--batch is missing, expected the samples of a step");
   args.batch = integer("--batch", args.batch_text);
   args.budget = bytes("--budget", args.budget_text);
+  const BatchLimit limit =
+      expand(model.model.blueprint,
+             {{"image", {model.model.input, DType::FP32}}, {"label", {Shape{}, DType::INT32}}})
+          .largest_batch();
   TR_CHECK(args.batch >= 1, "--batch is {}, expected at least 1", args.batch);
+  TR_CHECK(args.batch <= limit.samples, "--batch is {}, expected at most {}: {}", args.batch,
+           limit.samples, limit.reason);
   constexpr std::int64_t kLargestBudget = std::int64_t{1} << 46;  // half of what can be addressed
   TR_CHECK(args.budget <= kLargestBudget, "--budget is {}, expected bytes, at most 2^46",
            args.budget);

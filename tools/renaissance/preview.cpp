@@ -85,16 +85,16 @@ void add_preview(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"train", "val"}))
       ->capture_default_str();
   command->add_option("--first", args->options.first_sample, "first sample")
-      ->transform(whole_number())
+      ->transform(whole_number<std::int64_t>())
       ->capture_default_str();
   command->add_option("--samples", args->options.num_samples, "rows")
-      ->transform(whole_number())
+      ->transform(whole_number<int>())
       ->capture_default_str();
   command->add_option("--draws", args->options.num_draws, "epochs of each")
-      ->transform(whole_number())
+      ->transform(whole_number<int>())
       ->capture_default_str();
   command->add_option("--seed", args->seed, "of the run; 0, unless a recipe has one")
-      ->transform(whole_number());
+      ->transform(whole_number<std::uint64_t>());
   command
       ->add_option("--exif", args->exif,
                    "apply or ignore, as decode.exif of a run; apply, unless a recipe has it")

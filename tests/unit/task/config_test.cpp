@@ -85,6 +85,26 @@ TEST(ConfigKeys, ResolutionsAreSquaresOrRectangles) {
             "val_resolution is [4, 0], expected sides of at least 1 pixel");
 }
 
+TEST(ConfigKeys, NumbersThatAKeyDoesNotHoldAreToldWithWhatItHolds) {
+  const std::tuple<const char*, const char*, const char*> wrong[] = {
+      {"total_epochs", "99999999999", "expected an integer from -2147483648 to 2147483647"},
+      {"seed", "-1", "expected an integer from 0 to 18446744073709551615"},
+      {"global_batch_size", "9223372036854775808", "is out of range, expected an integer from"},
+      {"grad_clip_norm", "1e308", "expected 0 or a number of 1.4e-45 to 3.4e+38 in size"},
+      {"grad_clip_norm", "1e-50", "expected 0 or a number of 1.4e-45 to 3.4e+38 in size"},
+      {"base_lr", "-1e999", "expected 0 or a number of 4.9e-324 to 1.8e+308 in size"},
+      {"init.fc", "constants:1e39", "\"1e39\" is out of range, expected 0 or a number of 1.4e-45"},
+      {"grad_clip_norm", "1e3x", "\"1e3x\" is not a number"},
+      {"grad_clip_norm", "inf", "\"inf\" is not a number"},
+      {"total_epochs", "1.5", "\"1.5\" is not an integer"},
+      {"total_epochs", "-", "\"-\" is not an integer"}};
+  for (const auto& [key, value, words] : wrong) {
+    Config config;
+    const std::string message = message_of([&, k = key, v = value] { set_config(config, k, v); });
+    EXPECT_TRUE(contains(message, words)) << key << "=" << value << ": " << message;
+  }
+}
+
 TEST(ConfigKeys, UnknownOnesGetTheNearestName) {
   Config config;
   const std::string message = message_of([&] { set_config(config, "weight_decai", "1"); });
