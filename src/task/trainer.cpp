@@ -117,6 +117,7 @@ void Trainer::restore(const CheckpointFolder::Found& found) {
                                                [&](const auto& r) { return r.top1 >= goal; });
   if (progress_.finished && more_epochs && !reached && !progress_.stopped_early)
     progress_.finished = false;
+  if (progress_.finished) restore_best_model();
   log_info("resumed from {}: {} steps done, {}", found.path, progress_.total_steps,
            progress_.finished ? "the run had finished"
                               : fmt::format("going on in epoch {}", progress_.history.size() + 1));
@@ -515,9 +516,10 @@ void Trainer::end_epoch() {
     const WeightKind kind = run_.ema() ? WeightKind::EMA : WeightKind::CURRENT;
     save_safetensors(options.best_weights_path, {state().weights(kind), {}});
   }
-  if (progress_.finished) restore_best_model();
   const bool due = record.epoch % options.checkpoint_every == 0 || progress_.finished || best;
   if (folder_ && due) write_checkpoint(best);
+  // The checkpoint has the last epoch's, from which a longer run goes on, and the best ones beside.
+  if (progress_.finished) restore_best_model();
   if (callbacks_->on_epoch) callbacks_->on_epoch(*task_, record);
   if (!progress_.finished && stop_requested()) interrupted_ = true;
 }

@@ -261,6 +261,23 @@ TEST(Resume, AGoalThatWasNotReachedDoesNotEndALongerRun) {
   EXPECT_EQ(run_to(reached.path(), 4, "0.01").history.size(), 1u) << "it has been reached";
 }
 
+// It ends with the best epoch's weights; a longer one goes on from the last epoch's.
+TEST(Resume, ALongerRunGoesOnFromTheLastEpochNotFromTheBest) {
+  const toy::Quiet quiet;
+  const auto run_to = [](const std::string& folder, int epochs) {
+    DeepLearningTask task = toy::make_task(toy::make_session(), toy::make_data(), epochs);
+    task.scheduler(ConstantLR().base_lr(0.01)).save_every(folder).resume();
+    task.early_stop({.metric = "val_loss", .mode = Plateau::Mode::MAX, .restore_best = true})
+        .compile(CompileInfo::NONE);
+    return task.run();
+  };
+  const test::TempFolder folder, whole;
+  const TrainingResult want = run_to(whole.path(), 4), ended = run_to(folder.path(), 2);
+  EXPECT_EQ(ended.weights_sha256, want.weights_sha256) << "the first epoch's: the loss falls";
+  expect_same_run(run_to(folder.path(), 2), ended);
+  expect_same_run(run_to(folder.path(), 4), want);
+}
+
 // What a run began with is in its checkpoint; the file may lie elsewhere by now, or nowhere.
 TEST(Resume, TheFileThatARunBeganWithMayBeGone) {
   const toy::Quiet quiet;
