@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "core/cpu_info.h"
+#include "core/nearest_name.h"
 
 namespace {
 
@@ -35,6 +36,23 @@ void open_standard_streams() {
   }
 }
 
+/// Refuses a word that stands for a command and is none; CLI11 would say that one is missing.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const std::vector<const CLI::App*> known = command->get_subcommands({});
+    if (known.empty()) return;
+    std::vector<std::string> names;
+    command = nullptr;
+    for (const CLI::App* one : known) {
+      names.push_back(one->get_name());
+      if (names.back() == argv[i]) command = one;
+    }
+    if (command == nullptr)
+      throw tr::InvalidArgument(tr::unknown_name_message("command", argv[i], names));
+  }
+}
+
 int report(const std::exception& error, int code) {
   std::fprintf(stderr, "renaissance: %s\n", error.what());
   return code;
@@ -59,6 +77,7 @@ int main(int argc, char** argv) {
   add_info(app, exit_code);
   try {
     tr::require_supported_cpu();
+    check_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;

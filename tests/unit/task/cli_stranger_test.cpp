@@ -237,6 +237,9 @@ TEST_F(Cli, NumbersOutOfAllBoundsAreRefused) {
        "log_file and --json are both \"x\", expected a file for each"},
       {"train mnist-mlp --set dataset.name=procedural --trace x --graph ./x",
        "trace_file and --graph are both \"./x\""},
+      {"trian mnist-mlp", "command: unknown name \"trian\"; did you mean \"train\"?"},
+      {"export mnist-mlp --help", "command: unknown name \"export\""},
+      {"data chek mnist x", "did you mean \"check\"?"},
       {"train mnist-mlp --set freeze=0.,", "\"0.,\" names nothing before or behind a comma"},
       {"train mnist-mlp --set dataset.name=procedural --set optimizer=muon --set not_matrices=x",
        "not_matrices: no parameter's name starts with \"x\""}};
