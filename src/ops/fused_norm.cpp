@@ -82,11 +82,25 @@ std::vector<TensorType> infer_eval_act(const Attrs&, Types in) {
 
 constexpr std::array<const char*, 4> kSaved = {"weight", "bias", "mean", "rstd"};
 
+/// A second gradient of y: all of x's pixels, or those at multiples of more_stride, the others
+/// being zero.
+void check_more(const Attrs& attrs, const TensorType& more, const TensorType& x) {
+  const std::vector<std::int64_t>& stride = attrs.ints("more_stride");
+  const bool counts = stride.size() == 2 && stride[0] >= 1 && stride[1] >= 1;
+  TR_CHECK(counts, "more_stride is [{}], expected height and width of at least 1",
+           fmt::join(stride, ", "));
+  if (stride[0] == 1 && stride[1] == 1) return ops::check_same("more", more, x, "that of x");
+  ops::check_rank("x", x, 4, "[N, H, W, C]");
+  const Shape pixels = {x.shape[0], (x.shape[1] - 1) / stride[0] + 1,
+                        (x.shape[2] - 1) / stride[1] + 1, x.shape[3]};
+  ops::check_same("more", more, {pixels, x.dtype}, "pixels of x at multiples of more_stride");
+}
+
 std::vector<TensorType> infer_act_backward(const Attrs& attrs, Types in) {
   check_x(in[1]);
   ops::check_same("dy", in[0], in[1], "that of x");
   check_channels(in, in[1], 2, kSaved);
-  if (ops::given(in, 6)) ops::check_same("more", in[6], in[1], "that of x");
+  if (ops::given(in, 6)) check_more(attrs, in[6], in[1]);
   const TensorType channel = channel_of(in[1]);
   std::vector<TensorType> out = {in[1], channel, channel};
   const bool residual = attrs.flag("residual");
@@ -99,14 +113,14 @@ std::vector<TensorType> infer_act_backward(const Attrs& attrs, Types in) {
   return out;
 }
 
-std::vector<TensorType> infer_join_backward(const Attrs&, Types in) {
+std::vector<TensorType> infer_join_backward(const Attrs& attrs, Types in) {
   check_x(in[1]);
   ops::check_same("dy", in[0], in[1], "that of x");
   ops::check_same("mask", in[5], mask_type(in[1]), "one bit an element of x");
   ops::check_same("other_x", in[6], in[1], "that of x");
   check_channels(in, in[1], 2, std::array{"weight", "mean", "rstd"});
   check_channels(in, in[1], 7, std::array{"other_weight", "other_mean", "other_rstd"});
-  if (ops::given(in, 10)) ops::check_same("more", in[10], in[1], "that of x");
+  if (ops::given(in, 10)) check_more(attrs, in[10], in[1]);
   const TensorType channel = channel_of(in[1]);
   return {in[1], channel, channel, in[1], channel, channel};
 }
@@ -168,6 +182,9 @@ std::vector<TensorType> infer_maxpool_backward(const Attrs& attrs, Types in) {
 const AttrSpec kMomentum = {"momentum", 0.1, false, ""};
 const AttrSpec kEps = {"eps", 1e-5, false, ""};
 const AttrSpec kActivation = {"activation", std::string(), false, "relu, or none"};
+const std::vector<std::int64_t> kOnes = {1, 1}, kZeros = {0, 0};
+const AttrSpec kMoreStride = {"more_stride", kOnes, false,
+                              "height, width: more has the pixels at its multiples alone"};
 
 const OpRegistration kBnAct{
     {.name = "bn_act",
@@ -212,7 +229,9 @@ const OpRegistration kBnActBackward{
     {.name = "bn_act_backward",
      .inputs = {"dy", "x", "weight", "bias", "mean", "rstd", "more", "mask"},
      .outputs = {"dx", "dweight", "dbias", "dresidual"},
-     .attrs = {kActivation, {"residual", false, false, "dresidual is an output, mask an input"}},
+     .attrs = {kActivation,
+               {"residual", false, false, "dresidual is an output, mask an input"},
+               kMoreStride},
      .num_optional_inputs = 2,
      .infer = infer_act_backward,
      .cost = ops::cost_per_element(13),
@@ -227,6 +246,7 @@ const OpRegistration kBnJoinBackward{
      .inputs = {"dy", "x", "weight", "mean", "rstd", "mask", "other_x", "other_weight",
                 "other_mean", "other_rstd", "more"},
      .outputs = {"dx", "dweight", "dbias", "other_dx", "other_dweight", "other_dbias"},
+     .attrs = {kMoreStride},
      .num_optional_inputs = 1,
      .infer = infer_join_backward,
      .cost = ops::cost_per_input_element(5),
@@ -246,7 +266,6 @@ const OpRegistration kBnPool{
      .fused = true,
      .doc = "bn, relu and maxpool(2); index has two bits an element of y."}};
 
-const std::vector<std::int64_t> kOnes = {1, 1}, kZeros = {0, 0};
 const AttrSpec kKernel = {"kernel", kOnes, true, ""}, kStride = {"stride", kOnes, true, ""},
                kPadding = {"padding", kZeros, false, ""}, kCeil = {"ceil_mode", false, false, ""};
 

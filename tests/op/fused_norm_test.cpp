@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t kBatch = 5, kSize = 9;
 
 std::unique_ptr<CompiledModel> trained(bool fuse, std::optional<DType> low, int threads = 1) {
-  CompiledModel::Options options{.batch = kBatch, .picture = {kSize, kSize, 3}, .fuse = fuse};
+  CompiledModel::Options options{.batch = kBatch, .picture = {kSize, kSize, 3}};
+  options.offers = [fuse](const std::string&, const Attrs&) { return fuse; };
   options.graph.low_dtype = low;
   options.device.num_threads = threads;
   const BluePrint network =
@@ -42,6 +43,12 @@ TEST(FusedNorm, GivesTheBytesOfItsPartsInFp32) {
   EXPECT_EQ(count_of(*fused, "bn_act_backward"), 7);
   EXPECT_EQ(count_of(*fused, "relu"), 0);
   EXPECT_EQ(count_of(*parts, "bn_act"), 0);
+  // It reads whole maps: the gradient of the short way with a stride is not made compact.
+  for (const LoweredNode& node : fused->compiled().lowered.front().nodes) {
+    if (node.op == "bn_act_backward") {
+      EXPECT_EQ(node.attrs.ints("more_stride"), (std::vector<std::int64_t>{1, 1})) << node.layer;
+    }
+  }
   for (const Param& param : fused->params()) {
     EXPECT_TRUE(same_bytes(fused->read(param), parts->read(param), param.name));
   }

@@ -33,22 +33,25 @@ CompileRequest request_of(const BluePrint& model, const CompiledModel::Options& 
   return request;
 }
 
-/// A device's kernels without the fused ones that passes ask for.
-class Plain final : public KernelOracle {
+/// A device's kernels, of whose fused forms passes get some.
+class Selected final : public KernelOracle {
  public:
-  explicit Plain(const KernelOracle& all) : all_(all) {}
+  using Offers = std::function<bool(const std::string&, const Attrs&)>;
+  Selected(const KernelOracle& all, Offers offers) : all_(all), offers_(std::move(offers)) {}
   KernelChoice choose(const std::string& op, const Attrs& attrs, std::span<const TensorType> in,
                       std::span<const TensorType> out) const override {
     return all_.choose(op, attrs, in, out);
   }
   bool knows(const std::string& op) const override { return all_.knows(op); }
-  bool fuses(const std::string&, const Attrs&, std::span<const TensorType>) const override {
-    return false;
+  bool fuses(const std::string& op, const Attrs& attrs,
+             std::span<const TensorType> in) const override {
+    return (!offers_ || offers_(op, attrs)) && all_.fuses(op, attrs, in);
   }
   DeviceKind device() const override { return all_.device(); }
 
  private:
   const KernelOracle& all_;
+  Offers offers_;
 };
 
 template <typename T>
@@ -60,9 +63,7 @@ void write_all(Executor& executor, const std::string& name, const std::vector<T>
 
 CompiledModel::CompiledModel(const BluePrint& model, const Options& options) : options_(options) {
   const auto oracle = make_kernel_oracle(options.device.kind, tuning_);
-  const Plain plain(*oracle);
-  compiled_ = compile(request_of(model, options),
-                      options.fuse ? static_cast<const KernelOracle&>(*oracle) : plain);
+  compiled_ = compile(request_of(model, options), Selected(*oracle, options.offers));
   executor_ =
       make_executor(options.device.kind, compiled_, {.num_threads = options.device.num_threads});
   if (options.mode != Mode::TRAIN) return;

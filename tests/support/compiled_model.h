@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,7 +27,8 @@ class CompiledModel {
     Optimizer optimizer = SGD();
     GraphOptions graph;
     TaskDevice device = {DeviceKind::CPU, 1};
-    bool fuse = true;  // false: no pass gets its fused form
+    /// Which of the device's fused forms the passes get. Empty: all.
+    std::function<bool(const std::string& op, const Attrs&)> offers;
   };
   CompiledModel(const BluePrint& model, const Options& options);
   CompiledModel(const CompiledModel&) = delete;

@@ -227,6 +227,15 @@ std::string refuse_forward(const KernelQuery& query) {
   return refuse(query);
 }
 
+std::string refuse_backward(const KernelQuery& query) {
+  const std::vector<std::int64_t>& stride = query.attrs.ints("more_stride");
+  if (stride != std::vector<std::int64_t>{1, 1}) {
+    return fmt::format("more_stride is [{}], this kernel reads every pixel",
+                       fmt::join(stride, ", "));
+  }
+  return refuse(query);
+}
+
 KernelRegistration act_kernel(const std::string& op, void (*launch)(const KernelArgs&),
                               std::string (*refuses)(const KernelQuery&), int x) {
   KernelDef def = simple_kernel(op, launch, refuses);
@@ -239,7 +248,7 @@ KernelRegistration act_kernel(const std::string& op, void (*launch)(const Kernel
 const KernelRegistration kBnAct = act_kernel("bn_act", launch_act, refuse_forward, 0);
 const KernelRegistration kBnEvalAct = act_kernel("bn_eval_act", launch_eval_act, refuse, 0);
 const KernelRegistration kBnActBackward =
-    act_kernel("bn_act_backward", launch_act_backward, refuse, 1);
+    act_kernel("bn_act_backward", launch_act_backward, refuse_backward, 1);
 
 }  // namespace
 }  // namespace tr::cpu

@@ -4,6 +4,7 @@
 // mask that the forward pass left; nothing but x and the mask is kept for it.
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/norm_gradient.cuh"
+#include "backend/cuda/second_gradient.cuh"
 
 namespace tr::cuda {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 /// Where the rectifier's mask comes from.
 enum class Gate { NONE, RECOMPUTED, MASK };
 
-/// What both passes read at an element. `more` is a second gradient of y, added to dy.
+/// What both passes read at an element.
 template <typename T, int N>
 struct Gradients {
   Vector<T, N> dy, more, x;
@@ -19,10 +20,11 @@ struct Gradients {
 };
 
 /// The gradient before the normalisation, dz, from what was loaded.
-template <typename T, Gate kGate, bool kMore>
+template <typename T, Gate kGate, typename More>
 struct Source {
   static constexpr int kInFlight = kRowsInFlight;
-  const T *dy, *more, *x;
+  const T *dy, *x;
+  More more;
   const std::uint8_t* mask;
 
   template <int N>
@@ -30,7 +32,7 @@ struct Source {
     Gradients<T, N> loaded;
     loaded.dy = cuda::load<N>(dy + at.i);
     loaded.x = cuda::load<N>(x + at.i);
-    if constexpr (kMore) loaded.more = cuda::load<N>(more + at.i);
+    if constexpr (More::kGiven) loaded.more = more.template load<N>(at);
     if constexpr (kGate == Gate::MASK) loaded.bits = load_mask<N>(mask, at.i);
     return loaded;
   }
@@ -38,7 +40,7 @@ struct Source {
   __device__ float dz(const Normalisation<N>& norm, const Gradients<T, N>& in, int j) const {
     float value = to_float(in.dy.v[j]);
     // Rounded as the sum of two gradients is where nothing is fused.
-    if constexpr (kMore) value = to_float(from_float<T>(value + to_float(in.more.v[j])));
+    if constexpr (More::kGiven) value = to_float(from_float<T>(value + to_float(in.more.v[j])));
     if constexpr (kGate == Gate::MASK) return (in.bits >> j) & 1u ? value : 0;
     if constexpr (kGate == Gate::RECOMPUTED) {
       const float y = to_float(from_float<T>(norm(j, to_float(in.x.v[j]))));
@@ -52,22 +54,21 @@ struct Source {
 struct BackwardCall {
   const KernelArgs& args;
   NormalisationArrays arrays;
-  int x, more, mask;  // inputs; -1: there is none
-  void* dz;           // null: nobody wants it
+  int x, mask;  // inputs; -1: there is none
+  void* dz;     // null: nobody wants it
   bool frozen = false;
 };
 
-template <typename T, Gate kGate, bool kMore, bool kStore>
-void launch_backward(const BackwardCall& call) {
+template <typename T, Gate kGate, bool kStore, typename More = NoGradient>
+void launch_backward(const BackwardCall& call, const More& more = {}) {
   const KernelArgs& args = call.args;
   const ChannelRows shape = ChannelRows::of(args.in_type(0).shape);
   const std::uint8_t* mask = call.mask >= 0 ? args.in<std::uint8_t>(call.mask) : nullptr;
-  const T* more = call.more >= 0 ? args.in<T>(call.more) : nullptr;
-  const Source<T, kGate, kMore> source{args.in<T>(0), more, args.in<T>(call.x), mask};
+  const Source<T, kGate, More> source{args.in<T>(0), args.in<T>(call.x), more, mask};
   auto* dz = static_cast<T*>(call.dz);
   launch_norm_sums<T, kStore>(args, shape, source, dz, call.arrays, call.frozen);
   if constexpr (kStore) {
-    const Source<T, Gate::NONE, false> stored{dz, nullptr, args.in<T>(call.x), nullptr};
+    const Source<T, Gate::NONE, NoGradient> stored{dz, args.in<T>(call.x), {}, nullptr};
     launch_norm_dx<T>(args, shape, stored, call.arrays);
   } else {
     launch_norm_dx<T>(args, shape, source, call.arrays);
@@ -80,7 +81,7 @@ void launch_bn_backward(const KernelArgs& args) {
                                    args.in<float>(2)};
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_backward<T, Gate::NONE, false, false>({args, arrays, 1, -1, -1, nullptr});
+    launch_backward<T, Gate::NONE, false>({args, arrays, 1, -1, nullptr});
   });
 }
 
@@ -104,7 +105,7 @@ void launch_frozen_backward(const KernelArgs& args) {
                                    args.in<float>(2)};
   dispatch_float(args.in_type(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_backward<T, Gate::NONE, false, false>({args, arrays, 1, -1, -1, nullptr, true});
+    launch_backward<T, Gate::NONE, false>({args, arrays, 1, -1, nullptr, true});
   });
 }
 
@@ -114,17 +115,13 @@ template <typename T>
 void launch_act_backward(const KernelArgs& args) {
   const NormalisationArrays arrays{args.in<float>(4), args.in<float>(5), args.in<float>(2),
                                    args.in<float>(3)};
-  const int more = args.has_in(6) ? 6 : -1;
   if (!args.has_in(7)) {
-    return launch_backward<T, Gate::RECOMPUTED, false, false>({args, arrays, 1, -1, -1, nullptr});
+    return launch_backward<T, Gate::RECOMPUTED, false>({args, arrays, 1, -1, nullptr});
   }
   if constexpr (sizeof(T) == 2) {
-    const BackwardCall call{args, arrays, 1, more, 7, args.out<void>(3)};
-    if (more < 0) {
-      launch_backward<T, Gate::MASK, false, true>(call);
-    } else {
-      launch_backward<T, Gate::MASK, true, true>(call);
-    }
+    const BackwardCall call{args, arrays, 1, 7, args.out<void>(3)};
+    dispatch_more<T>(args, 6, args.in_type(0),
+                     [&](const auto& more) { launch_backward<T, Gate::MASK, true>(call, more); });
   }
 }
 
@@ -144,7 +141,7 @@ std::string refuse_act_backward(const KernelQuery& query) {
   if (size_of(query.in[0].dtype) != 2 || query.in[0].shape.back() % 8 != 0) {
     return "a mask has 8 channels a byte: expected 16-bit values and a multiple of 8 channels";
   }
-  return "";
+  return refuse_more(query);
 }
 
 KernelDef backward_kernel(std::string op, void (*launch)(const KernelArgs&),

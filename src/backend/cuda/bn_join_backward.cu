@@ -4,6 +4,7 @@
 // once and serves both, in two passes.
 #include "backend/cuda/dispatch_16_bit.h"
 #include "backend/cuda/norm_gradient.cuh"
+#include "backend/cuda/second_gradient.cuh"
 #include "backend/cuda/workspace_layout.h"
 
 namespace tr::cuda {
@@ -22,10 +23,11 @@ struct TwoMeans {
 };
 
 /// Sums of dz, and of dz (x - mean) of both sides; dz is kept.
-template <typename T, bool kMore>
+template <typename T, typename More>
 struct JoinSums {
   static constexpr int kInFlight = 2, kSums = 3;
-  const T *dy, *more;
+  const T* dy;
+  More more;
   const std::uint8_t* mask;
   Side<T> sides[2];
   T* dz;
@@ -43,7 +45,7 @@ struct JoinSums {
   __device__ Loaded<N> load(const Place& at) const {
     Loaded<N> loaded;
     loaded.dy = cuda::load<N>(dy + at.i);
-    if constexpr (kMore) loaded.more = cuda::load<N>(more + at.i);
+    if constexpr (More::kGiven) loaded.more = more.template load<N>(at);
     for (int side = 0; side < 2; ++side) loaded.x[side] = cuda::load<N>(sides[side].x + at.i);
     loaded.bits = load_mask<N>(mask, at.i);
     return loaded;
@@ -56,7 +58,7 @@ struct JoinSums {
     for (int j = 0; j < N; ++j) {
       float value = to_float(in.dy.v[j]);
       // Rounded as the sum of two gradients is where nothing is fused.
-      if constexpr (kMore) value = to_float(from_float<T>(value + to_float(in.more.v[j])));
+      if constexpr (More::kGiven) value = to_float(from_float<T>(value + to_float(in.more.v[j])));
       const float d = (in.bits >> j) & 1u ? value : 0;
       sums[0][j] += d;
       for (int side = 0; side < 2; ++side) {
@@ -146,16 +148,12 @@ void launch_typed(const KernelArgs& args) {
     dx.coefficients[side] = {a, a + shape.channels, a + 2 * shape.channels};
     dx.dx[side] = args.out<T>(3 * side);
   }
-  const T* more = args.has_in(10) ? args.in<T>(10) : nullptr;
-  const auto launch_sums = [&](auto sums) {
-    return launch_channel_sums<T>(args, shape, sums, at(places.partial));
-  };
-  const auto* mask = args.in<std::uint8_t>(5);
-  const PartialSums sums =
-      more == nullptr ? launch_sums(JoinSums<T, false>{
-                            args.in<T>(0), more, mask, {dx.sides[0], dx.sides[1]}, dx.dx[0]})
-                      : launch_sums(JoinSums<T, true>{
-                            args.in<T>(0), more, mask, {dx.sides[0], dx.sides[1]}, dx.dx[0]});
+  PartialSums sums{};
+  dispatch_more<T>(args, 10, args.in_type(1), [&](const auto& more) {
+    const JoinSums<T, std::decay_t<decltype(more)>> join{
+        args.in<T>(0), more, args.in<std::uint8_t>(5), {dx.sides[0], dx.sides[1]}, dx.dx[0]};
+    sums = launch_channel_sums<T>(args, shape, join, at(places.partial));
+  });
   for (int side = 0; side < 2; ++side) {
     launch_finish_sums(args, sums, shape.channels,
                        FinishSums{args.in<float>(kSide[side] + 1), args.in<float>(kMean[side] + 1),
@@ -175,7 +173,7 @@ std::string refuse(const KernelQuery& query) {
   if (size_of(query.in[0].dtype) != 2 || query.in[0].shape.back() % 8 != 0) {
     return "a mask has 8 channels a byte: expected 16-bit values and a multiple of 8 channels";
   }
-  return "";
+  return refuse_more(query);
 }
 
 KernelDef join_kernel() {

@@ -6,17 +6,19 @@
 namespace tr {
 
 const std::vector<NamedPass>& all_passes() {
-  static const std::vector<NamedPass> passes = {{"eliminate_identities", eliminate_identities},
-                                                {"fuse_softmax_loss", fuse_softmax_loss},
-                                                {"fuse_fc_activation", fuse_fc_activation},
-                                                {"fuse_classifier_loss", fuse_classifier_loss},
-                                                {"eliminate_dead_code", eliminate_dead_code},
-                                                {"fuse_batch_norm", fuse_batch_norm},
-                                                {"fuse_norm_pool", fuse_norm_pool},
-                                                {"fuse_first_conv", fuse_first_conv},
-                                                {"fuse_conv_statistics", fuse_conv_statistics},
-                                                {"fuse_step_tail", fuse_step_tail},
-                                                {"share_relu_mask", share_relu_mask}};
+  static const std::vector<NamedPass> passes = {
+      {"eliminate_identities", eliminate_identities},
+      {"fuse_softmax_loss", fuse_softmax_loss},
+      {"fuse_fc_activation", fuse_fc_activation},
+      {"fuse_classifier_loss", fuse_classifier_loss},
+      {"eliminate_dead_code", eliminate_dead_code},
+      {"fuse_batch_norm", fuse_batch_norm},
+      {"compact_strided_gradient", compact_strided_gradient},
+      {"fuse_norm_pool", fuse_norm_pool},
+      {"fuse_first_conv", fuse_first_conv},
+      {"fuse_conv_statistics", fuse_conv_statistics},
+      {"fuse_step_tail", fuse_step_tail},
+      {"share_relu_mask", share_relu_mask}};
   return passes;
 }
 

@@ -26,6 +26,7 @@ void fuse_classifier_loss(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_step_tail(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_fc_activation(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_batch_norm(LoweredGraph& graph, const KernelOracle& oracle);
+void compact_strided_gradient(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_norm_pool(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_first_conv(LoweredGraph& graph, const KernelOracle& oracle);
 void fuse_conv_statistics(LoweredGraph& graph, const KernelOracle& oracle);

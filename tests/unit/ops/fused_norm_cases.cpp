@@ -6,6 +6,7 @@ namespace tr::test {
 namespace {
 
 using Types = std::vector<TensorType>;
+using Ints = std::vector<std::int64_t>;
 
 const TensorType kNone{};
 
@@ -56,6 +57,8 @@ std::vector<ShapeCase> backward_cases() {
   masked.insert(masked.end(), {kX, u8({48})});
   pooled[0] = kHalf;
   pooled.push_back(u8({24}));
+  const Attrs strided = {{"residual", true}, {"more_stride", Ints{3, 2}}};
+  const Types rows = {f16({4, 8}), f16({4, 8}), kC, kC, kC, kC, f16({2, 8}), u8({4})};
   return {
       {"Plain", "bn_act_backward", {}, plain, {kX, kC, kC}, {}},
       {"Mask", "bn_act_backward", residual, masked, {kX, kC, kC, kX}, {}},
@@ -65,6 +68,31 @@ std::vector<ShapeCase> backward_cases() {
        replaced(masked, 6, kNone),
        {kX, kC, kC, kX},
        {}},
+      {"SomePixels",
+       "bn_act_backward",
+       strided,
+       replaced(masked, 6, f16({2, 2, 3, 8})),
+       {kX, kC, kC, kX},
+       {}},
+      {"StridedWhole",
+       "bn_act_backward",
+       strided,
+       masked,
+       {},
+       {"more is fp16", "[2, 2, 3, 8]", "multiples of more_stride"}},
+      {"StridedRows", "bn_act_backward", strided, rows, {}, {"x has shape [4, 8]"}},
+      {"NoStride",
+       "bn_act_backward",
+       {{"residual", true}, {"more_stride", Ints{0, 2}}},
+       masked,
+       {},
+       {"more_stride is [0, 2]"}},
+      {"OneStride",
+       "bn_act_backward",
+       {{"residual", true}, {"more_stride", Ints{2}}},
+       masked,
+       {},
+       {"more_stride is [2]"}},
       {"NoMask", "bn_act_backward", residual, plain, {}, {"mask is missing"}},
       {"MaskBytes", "bn_act_backward", residual, replaced(masked, 7, u8({47})), {}, {"mask"}},
       {"Dy", "bn_act_backward", {}, replaced(plain, 0, kHalf), {}, {"dy is fp16", "that of x"}},
@@ -79,9 +107,12 @@ std::vector<ShapeCase> join_cases() {
   Types more = join;
   more.push_back(kX);
   const Types out = {kX, kC, kC, kX, kC, kC};
+  const Attrs halved = {{"more_stride", Ints{2, 2}}};
   return {
       {"Plain", "bn_join_backward", {}, join, out, {}},
       {"More", "bn_join_backward", {}, more, out, {}},
+      {"SomePixels", "bn_join_backward", halved, replaced(more, 10, kHalf), out, {}},
+      {"StridedWhole", "bn_join_backward", halved, more, {}, {"more", "multiples of more_stride"}},
       {"Mask", "bn_join_backward", {}, replaced(join, 5, u8({47})), {}, {"mask", "one bit"}},
       {"Other", "bn_join_backward", {}, replaced(join, 6, kHalf), {}, {"other_x", "that of x"}},
       {"Mean", "bn_join_backward", {}, replaced(join, 8, f32({7})), {}, {"other_mean"}},
