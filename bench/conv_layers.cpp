@@ -87,7 +87,7 @@ class Table {
     TR_CUDA(cudaFree(to));
     report_.set_env("peak_tflops", fmt::format("{:.0f} (fc 8192^3 fp16)", peaks_.tflops));
     report_.set_env("peak_tb_per_s", fmt::format("{:.2f} (copy of 1 GiB)", peaks_.tbs));
-    std::printf("%-9s %-26s x %-20s %9s %8s %6s %7s  %s\n", "network", "layer", "op", "us",
+    std::printf("%-9s %-26s x %-24s %9s %8s %6s %7s  %s\n", "network", "layer", "op", "us",
                 "TFLOP/s", "TB/s", "% peak", "kernel");
   }
 
@@ -106,6 +106,7 @@ class Table {
     const Attrs relu = {{"activation", std::string("relu")}};
     add_node(layer, "bn_act", relu, {y, channel, channel, channel, channel});
     add_node(layer, "bn_act_backward", relu, {y, y, channel, channel, channel, channel});
+    if (layer.kernel == 1 && layer.stride > 1) add_compact(layer, attrs, x, y);
   }
 
   /// Sums over a network, each layer as often as it stands there.
@@ -116,8 +117,9 @@ class Table {
   }
 
  private:
+  static std::vector<std::int64_t> pair(std::int64_t v) { return {v, v}; }
+
   static Attrs attrs_of(const Layer& layer) {
-    const auto pair = [](std::int64_t v) { return std::vector<std::int64_t>{v, v}; };
     return {{"out_channels", layer.out},
             {"kernel", pair(layer.kernel)},
             {"stride", pair(layer.stride)},
@@ -128,8 +130,25 @@ class Table {
     return summarize(timer_.samples(n_, [&] { node.enqueue(); }));
   }
 
+  /// The gradient of a short way with a stride as the pixels that it read, and the norm that adds
+  /// it to another one: as the whole map, as those pixels.
+  void add_compact(const Layer& layer, Attrs attrs, const TensorType& x, const TensorType& y) {
+    const TensorType weight{{layer.out, 1, 1, layer.in}, kDtype}, c{{layer.in}, DType::FP32};
+    const TensorType pixels{y.shape.with_dim(3, layer.in), kDtype};
+    const TensorType mask{{x.shape.num_elements() / 8}, DType::UINT8};
+    attrs.set("stride", pair(1));
+    add_node(layer, "conv_dx", attrs, {y, weight, pixels}, "conv_dx compact");
+    Attrs norm = {{"activation", std::string("relu")}, {"residual", true}};
+    add_node(layer, "bn_act_backward", norm, {x, x, c, c, c, c, x, mask}, "bn_act_backward + map");
+    norm.set("more_stride", pair(layer.stride));
+    add_node(layer, "bn_act_backward", norm, {x, x, c, c, c, c, pixels, mask},
+             "bn_act_backward + pixels");
+  }
+
+  /// `label` stands for the op in the table, if it is given.
   void add_node(const Layer& layer, const std::string& op, const Attrs& attrs,
-                const std::vector<TensorType>& in) {
+                const std::vector<TensorType>& in, std::string label = "") {
+    if (label.empty()) label = op;
     const std::string name = fmt::format("{}x{} {}->{} @{}{}", layer.kernel, layer.kernel, layer.in,
                                          layer.out, layer.side, layer.stride > 1 ? " s2" : "");
     try {
@@ -141,16 +160,16 @@ class Table {
       const double tflops = double(node.cost().flops) / seconds.median * 1e-12;
       const double tbs = double(node.cost().bytes) / seconds.median * 1e-12;
       const double share = std::max(tflops / peaks_.tflops, tbs / peaks_.tbs);
-      std::printf("%-9s %-26s %d %-20s %9.1f %8.1f %6.2f %6.0f%%  %s\n", layer.network,
-                  name.c_str(), layer.times, op.c_str(), seconds.median * 1e6, tflops, tbs,
+      std::printf("%-9s %-26s %d %-24s %9.1f %8.1f %6.2f %6.0f%%  %s\n", layer.network,
+                  name.c_str(), layer.times, label.c_str(), seconds.median * 1e6, tflops, tbs,
                   share * 100, node.kernel().c_str());
-      sums_[std::string(layer.network) + " " + op] += layer.times * seconds.median;
+      sums_[std::string(layer.network) + " " + label] += layer.times * seconds.median;
       Summary us = seconds;
       us.median *= 1e6, us.spread *= 1e6;
-      report_.add(make_row(fmt::format("{} {} {}", layer.network, name, op), "us", us));
+      report_.add(make_row(fmt::format("{} {} {}", layer.network, name, label), "us", us));
     } catch (const Error& refused) {
-      std::printf("%-9s %-26s %d %-20s refused: %s\n", layer.network, name.c_str(), layer.times,
-                  op.c_str(), refused.what());
+      std::printf("%-9s %-26s %d %-24s refused: %s\n", layer.network, name.c_str(), layer.times,
+                  label.c_str(), refused.what());
     }
   }
 
