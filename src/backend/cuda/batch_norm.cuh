@@ -37,10 +37,12 @@ struct NormalisationArrays {
 };
 
 /// One bit an element of a feature map whose channels are a multiple of 8: element i is bit i % 8
-/// of byte i / 8.
+/// of byte i / 8. A whole byte comes as it is: to shift it would be to wait for it before the next
+/// row's loads.
 template <int N>
 __device__ inline unsigned load_mask(const std::uint8_t* mask, std::int64_t i) {
   static_assert(N == 8 || N == 4 || N == 1);
+  if constexpr (N == 8) return mask[i / 8];
   return unsigned(mask[i / 8]) >> (i % 8);
 }
 

@@ -7,12 +7,24 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "backend/cuda/channel_map.cuh"
 #include "backend/cuda/divisor.h"
 #include "backend/cuda/pixel_map.cuh"
 
 namespace tr::cuda {
+
+/// load<N>(from) or zeros. Vectors go by whole words: element by element they would be put together
+/// at once, so that the next row's loads waited for them.
+template <int N, typename T>
+__device__ inline Vector<T, N> load_if(bool wanted, const T* from) {
+  using Word = std::conditional_t<N * sizeof(T) % sizeof(std::uint32_t) == 0, std::uint32_t, T>;
+  constexpr int kWords = N * sizeof(T) / sizeof(Word);
+  Vector<Word, kWords> words{};
+  if (wanted) words = cuda::load<kWords>(reinterpret_cast<const Word*>(from));
+  return *reinterpret_cast<const Vector<T, N>*>(&words);
+}
 
 /// Each form has kGiven; a given one has load<N>(place).
 struct NoGradient {
@@ -42,14 +54,8 @@ struct StridedGradient {
     const Divisor::Split line = width.split(std::uint32_t(at.row));
     const Divisor::Split image = height.split(line.quotient);
     const Divisor::Split h = down.split(image.rest), w = across.split(line.rest);
-    Vector<T, N> loaded;
-#pragma unroll
-    for (int j = 0; j < N; ++j) loaded.v[j] = from_float<T>(0);
-    if ((h.rest | w.rest) == 0) {
-      const std::int64_t from = compact.at(image.quotient, int(h.quotient), int(w.quotient), at.c);
-      loaded = cuda::load<N>(values + from);
-    }
-    return loaded;
+    const std::int64_t from = compact.at(image.quotient, int(h.quotient), int(w.quotient), at.c);
+    return load_if<N>((h.rest | w.rest) == 0, values + from);
   }
 };
 
