@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixed precision against torch.autocast: 200 steps from equal weights on equal batches, fp16 with
-// a growing loss scale and a batch in each epoch that fp16 cannot hold.
+// a growing loss scale and a batch in each epoch that fp16 cannot hold. One program for each
+// device: TR_TEST_DEVICE is its DeviceKind.
 #include <cmath>
 
 #include "correction/golden_run.h"
@@ -51,17 +52,9 @@ AmpRun train_amp(const SafetensorsFile& file, const std::string& amp, double mom
   return run;
 }
 
-/// Root mean square difference over the steps that changed the weights in PyTorch.
+/// From the losses of PyTorch, over the steps that changed its weights.
 double distance(const std::vector<float>& losses, const Tensor& want) {
-  double sum = 0;
-  int counted = 0;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (!std::isfinite(want.at(std::int64_t(i)))) continue;
-    const double d = double(losses[i]) - want.at(std::int64_t(i));
-    sum += d * d;
-    ++counted;
-  }
-  return std::sqrt(sum / counted);
+  return rms_distance(Tensor::from({std::int64_t(losses.size())}, losses), want);
 }
 
 /// Two roundings of the same run lie about as far apart as each of them from the exact one, times
@@ -70,7 +63,7 @@ double band(const SafetensorsFile& file) {
   return 2 * std::stod(file.metadata.at("rms_from_fp32"));
 }
 
-class AutocastGolden : public testing::TestWithParam<std::string> {
+class AutocastGolden : public DeviceTest<kRunDevice, testing::TestWithParam<std::string>> {
  protected:
   const SafetensorsFile file_ = golden("autocast_" + GetParam());
 };
@@ -94,23 +87,24 @@ TEST_P(AutocastGolden, AnotherMomentumLeavesTheBand) {
 INSTANTIATE_TEST_SUITE_P(All, AutocastGolden, testing::Values("bf16", "fp16"),
                          [](const auto& info) { return info.param; });
 
-// Images that are bf16 already: then a run under amp whose layers are all in fp32 is the run without
-// amp, to the byte.
-TEST(AutocastPrecision, AllLayersInFp32AreTheRunWithoutAmp) {
+// Images that are bf16 already: then a run under amp whose layers are all in fp32 is the run
+// without amp, to the byte.
+using AutocastPrecision = RunTest;
+TEST_F(AutocastPrecision, AllLayersInFp32AreTheRunWithoutAmp) {
   SafetensorsFile file = golden("autocast_bf16");
   for (NamedTensor& entry : file.tensors) {
     if (entry.name == "field.image") entry.tensor = entry.tensor.to(DType::BF16).to(DType::FP32);
   }
   const AmpRun full = train_amp(file, "", 0.9), all = train_amp(file, "bf16", 0.9, "=fp32"),
-               head = train_amp(file, "bf16", 0.9, "4=fp32"),
-               mixed = train_amp(file, "bf16", 0.9);
+               head = train_amp(file, "bf16", 0.9, "4=fp32"), mixed = train_amp(file, "bf16", 0.9);
   EXPECT_EQ(all.losses, full.losses);
   EXPECT_EQ(all.result.weights_sha256, full.result.weights_sha256);
   EXPECT_NE(head.losses, full.losses);
   EXPECT_NE(head.losses, mixed.losses);
 }
 
-TEST(AutocastLossScale, SkipsGrowsAndRecoversAsGradScaler) {
+using AutocastLossScale = RunTest;
+TEST_F(AutocastLossScale, SkipsGrowsAndRecoversAsGradScaler) {
   const SafetensorsFile file = golden("autocast_fp16");
   const AmpRun run = train_amp(file, "fp16", 0.9);
   const Tensor& scales = file.at("scales");

@@ -10,15 +10,12 @@
 #include "renaissance/ops/sequence.h"
 #include "renaissance/ops/shape.h"
 #include "support/compare.h"
-#include "support/device.h"
 #include "support/temp_folder.h"
 
 namespace tr::test {
 namespace {
 
-constexpr DeviceKind kDevice = DeviceKind::TR_TEST_DEVICE;
-
-class ControlGolden : public DeviceTest<kDevice> {};
+class ControlGolden : public RunTest {};
 
 /// A task over the file's fields from its initial weights; `losses` gets that of each step.
 struct GoldenTask {
@@ -31,8 +28,6 @@ struct GoldenTask {
     silence();
     RunOptions options;
     options.batch = batch;
-    Session session = session_of(options);
-    if (kDevice == DeviceKind::CUDA) session.global.use_gpu("0");
     SafetensorsFile initial;
     std::vector<NamedTensor> fields;  // no number of classes: a label may be one that is ignored
     for (const NamedTensor& entry : file.tensors) {
@@ -45,7 +40,7 @@ struct GoldenTask {
     callbacks.on_step = [this](DeepLearningTask&, std::int64_t, double loss, double) {
       losses.push_back(float(loss));
     };
-    task.session(session)
+    task.session(session_of(options))
         .dataset({make_tensor_dataset(fields, 0), nullptr})
         .total_epochs(1)
         .load_weights(folder.path("w.safetensors"))

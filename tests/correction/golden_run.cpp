@@ -44,11 +44,15 @@ std::shared_ptr<const Dataset> dataset_of(const SafetensorsFile& file) {
 
 Session session_of(const RunOptions& options) {
   Session session;
-  session.global.use_cpu()
-      .threads(options.threads)
+  session.global.threads(options.threads)
       .cpu_ranks(options.ranks)
       .accumulate_steps(options.micro_batches)
       .local_batch_size(options.batch);
+  if (kRunDevice == DeviceKind::CPU) {
+    session.global.use_cpu();
+  } else {
+    session.global.use_gpu("0").search_seconds(0);
+  }
   if (!options.amp.empty()) session.global.amp(dtype_from_name(options.amp));
   session.preprocessor.shuffle_train(false).preprocess_workers(options.workers);
   return session;

@@ -5,9 +5,16 @@
 #include <vector>
 
 #include "renaissance/task/deep_learning_task.h"
+#include "support/device.h"
 #include "support/golden.h"
 
 namespace tr::test {
+
+/// Where this program's runs compute.
+constexpr DeviceKind kRunDevice = DeviceKind::TR_TEST_DEVICE;
+
+/// Tests of runs on that device, or a skip with the reason.
+using RunTest = DeviceTest<kRunDevice>;
 
 struct RunOptions {
   double lr = 0.1;
@@ -40,7 +47,8 @@ void silence();
 /// The fields "field.NAME" of a golden file as a data set in their order.
 std::shared_ptr<const Dataset> dataset_of(const SafetensorsFile& file);
 
-/// A session without shuffle for these options.
+/// A session without shuffle for these options, on kRunDevice. A GPU's engines are taken by rank:
+/// two runs that must have equal bytes then have equal engines.
 Session session_of(const RunOptions& options);
 
 /// A task on the file's fields that begins with the weights "initial.NAME", which are written to

@@ -8,7 +8,8 @@ They hold what PyTorch computes, in float64, stored as float32, and what torchvi
 
 Deterministic: one thread, a seeded generator per part, sorted keys. Needs PyTorch and torchvision; the metadata
 of a file names the version that made it. Another processor makes the same bytes but of what is computed in fp32 or
-less: autocast_*, the losses of free_*, and moments of biases ahead of a batch norm, whose gradients are rounding alone.
+less: autocast_*, the losses of free_*, distances of bf16 in run_muon's metadata, and moments of biases ahead of a
+batch norm, whose gradients are rounding alone.
 """
 
 import argparse

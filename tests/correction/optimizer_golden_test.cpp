@@ -206,8 +206,7 @@ class OptimizerGolden : public DeviceTest<kHere, testing::TestWithParam<std::str
     const bool normalises = settings_.op != "sgd" && settings_.op != "lars";
     if (settings_.op != "soap") return run_tolerance(steps, normalises);
     Tolerance close = turned_basis_tolerance(steps);
-    // Operands of products keep 22 of their 24 bits there.
-    const double factor = kHere == DeviceKind::CPU ? 1 : 4;
+    const double factor = kHere == DeviceKind::CPU ? 1 : kSplitOperands;
     close.rtol *= factor;
     close.atol *= factor;
     return close;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps whose gradient is not finite: overflows on purpose.
+// Steps whose gradient is not finite: overflows on purpose. One program for each device:
+// TR_TEST_DEVICE is its DeviceKind.
 #include <cmath>
 
 #include "correction/golden_run.h"
@@ -10,6 +11,8 @@
 
 namespace tr::test {
 namespace {
+
+using SkippedStep = RunTest;
 
 constexpr std::int64_t kBatch = 7, kSteps = 6, kBadStep = 3;  // 1-based
 
@@ -70,7 +73,7 @@ bool equal(const Snapshot& a, const Snapshot& b) {
   return true;
 }
 
-TEST(SkippedStep, AnFp16OverflowChangesNothingAndHalvesTheScale) {
+TEST_F(SkippedStep, AnFp16OverflowChangesNothingAndHalvesTheScale) {
   DeepLearningTask task = task_on(samples(kBadStep, 1e6f), "fp16");
   std::vector<Snapshot> after;
   Callbacks callbacks;
@@ -97,7 +100,7 @@ TEST(SkippedStep, AnFp16OverflowChangesNothingAndHalvesTheScale) {
 }
 
 // What is skipped leaves no trace: the weights are those of a run that never saw the batch.
-TEST(SkippedStep, TheRunGoesOnAsIfTheBatchHadNotBeen) {
+TEST_F(SkippedStep, TheRunGoesOnAsIfTheBatchHadNotBeen) {
   DeepLearningTask with = task_on(samples(kSteps, 1e6f), "fp16");
   with.compile(CompileInfo::NONE).run();
   DeepLearningTask without = task_on(samples(kSteps, 1), "fp16");
@@ -112,7 +115,7 @@ TEST(SkippedStep, TheRunGoesOnAsIfTheBatchHadNotBeen) {
   EXPECT_TRUE(same_bytes(with.fetch("2.bias"), weights[1]));
 }
 
-TEST(SkippedStep, WithoutALossScaleItEndsTheRun) {
+TEST_F(SkippedStep, WithoutALossScaleItEndsTheRun) {
   // 3e38 is finite, what the layer makes of it is not.
   DeepLearningTask wide = task_on(samples(kSteps, 3e38f), "");
   wide.compile(CompileInfo::NONE);
@@ -124,7 +127,7 @@ TEST(SkippedStep, WithoutALossScaleItEndsTheRun) {
 }
 
 // Short epochs: the scale needs more than one of them to fall to where fp16 holds the gradients.
-TEST(SkippedStep, AnEpochMayPassWhileTheScaleFalls) {
+TEST_F(SkippedStep, AnEpochMayPassWhileTheScaleFalls) {
   DeepLearningTask task = task_on(samples(kSteps, 1), "fp16");
   task.set("loss_scale", "67108864").set("total_epochs", "3").compile(CompileInfo::NONE);
   const TrainingResult result = task.run();
@@ -136,7 +139,7 @@ TEST(SkippedStep, AnEpochMayPassWhileTheScaleFalls) {
 }
 
 // Images that no loss scale makes finite: an epoch passes while it falls, the next one is refused.
-TEST(SkippedStep, ARunWithoutOneGoodStepEndsWithAnError) {
+TEST_F(SkippedStep, ARunWithoutOneGoodStepEndsWithAnError) {
   const Tensor x = Tensor::full({kBatch * kSteps, 12}, 1e6);
   const Tensor labels = Tensor::zeros({kBatch * kSteps}, DType::INT32);
   DeepLearningTask task =

@@ -79,6 +79,18 @@ testing::AssertionResult same_bytes(const Tensor& got, const Tensor& want,
          << " and " << fmt::format("{:.9g}", want.at(first));
 }
 
+double rms_distance(const Tensor& got, const Tensor& want) {
+  double sum = 0;
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < want.num_elements(); ++i) {
+    if (!std::isfinite(want.at(i))) continue;
+    const double difference = got.at(i) - want.at(i);
+    sum += difference * difference;
+    ++counted;
+  }
+  return std::sqrt(sum / double(counted));
+}
+
 testing::AssertionResult has_words(const std::string& message,
                                    const std::vector<std::string>& words) {
   std::string missing;

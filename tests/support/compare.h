@@ -24,6 +24,9 @@ testing::AssertionResult is_close(const Tensor& got, const Tensor& want, Toleran
 testing::AssertionResult same_bytes(const Tensor& got, const Tensor& want,
                                     const std::string& what = "tensor");
 
+/// The root of the mean square difference, over the elements where `want` is finite.
+double rms_distance(const Tensor& got, const Tensor& want);
+
 /// Runs `call`; succeeds if it throws an Error whose message holds every one of `words`.
 template <typename Call>
 testing::AssertionResult refuses(Call call, const std::vector<std::string>& words);

@@ -35,4 +35,6 @@ Tolerance turned_basis_tolerance(std::int64_t steps) {
   return {16 * plain.rtol, 16 * plain.atol};
 }
 
+Tolerance low_run_tolerance(DType low) { return {8 * unit_roundoff(low), 8 * unit_roundoff(low)}; }
+
 }  // namespace tr::test

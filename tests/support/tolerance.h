@@ -48,9 +48,20 @@ Tolerance run_tolerance(std::int64_t steps, bool normalising);
 Tolerance turned_basis_tolerance(std::int64_t steps);
 
 /// Between mean losses of a short run of a small model with Shampoo or SOAP whose sums are taken in
-/// another order: a ridge of 1e-6 leaves what is beside a gradient's own directions to rounding, and
-/// its root or basis makes a step of it: two thousandths. docs/numerics.md has what was measured.
+/// another order: a ridge of 1e-6 leaves what is beside a gradient's own directions to rounding,
+/// and its root or basis makes a step of it: two thousandths. docs/numerics.md has what was
+/// measured. Muon in bf16 stays below: another rounding of an operand turns a step by less than
+/// 2^-8.
 double free_run_band(double loss);
+
+/// By how much roundings in Shampoo and SOAP are larger on a GPU: operands of their products keep
+/// 22 of their 24 bits there.
+constexpr double kSplitOperands = 4;
+
+/// Of the losses of a short run whose activations are stored as `low`, against one in FP32: a loss
+/// has about 8 roundings of its own, as in run_tolerance(), and what they do to the weights stays
+/// below.
+Tolerance low_run_tolerance(DType low);
 
 /// Of a formula of few terms computed twice in double: thousands of roundings of 2^-53.
 constexpr Tolerance kDoubleTolerance{1e-12, 1e-12};

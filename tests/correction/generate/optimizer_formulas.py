@@ -133,9 +133,11 @@ class Lamb(Optimizer):
 
 
 class MuonAndAdamW:
-    """torch.optim.Muon for matrices, its products in the dtype of the parameters, and AdamW."""
+    """torch.optim.Muon for matrices, its products in the dtype of the parameters unless bf16, and AdamW."""
 
-    def __init__(self, params, lr, adam_rate=1.0, match_rms=False, adam=None, **options):
+    def __init__(
+        self, params, lr, adam_rate=1.0, match_rms=False, bf16=False, adam=None, **options
+    ):
         groups = list(params)
         if not isinstance(groups[0], dict):
             groups = [{"params": groups, "weight_decay": options.pop("weight_decay", 0.0)}]
@@ -150,7 +152,7 @@ class MuonAndAdamW:
         adjust = "match_rms_adamw" if match_rms else "original"
         self.muon = torch.optim.Muon(only(True), lr=lr, adjust_lr_fn=adjust, **options)
         self.adam = torch.optim.AdamW(only(False), lr=lr, **(adam or {}))
-        self.adam_rate = adam_rate
+        self.adam_rate, self.bf16 = adam_rate, bf16
         self.param_groups = self.muon.param_groups
 
     @property
@@ -167,7 +169,8 @@ class MuonAndAdamW:
 
     def step(self):
         original = torch.Tensor.bfloat16
-        torch.Tensor.bfloat16 = lambda tensor: tensor.clone()
+        if not self.bf16:
+            torch.Tensor.bfloat16 = lambda tensor: tensor.clone()
         try:
             self.muon.step()
         finally:

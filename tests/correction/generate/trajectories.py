@@ -168,7 +168,12 @@ RUNS = {
     "adagrad": dict(make=_made(torch.optim.Adagrad), lr=0.05, decay=0.01),
     "lars": dict(make=_made(Lars, momentum=0.9, trust_coeff=0.02), lr=0.1, decay=0.01),
     "lamb": dict(make=_made(Lamb), lr=0.02, decay=0.05),
-    "muon": dict(make=_made(MuonAndAdamW, adam_rate=0.5), lr=0.02, decay=0.1),
+    "muon": dict(
+        make=_made(MuonAndAdamW, adam_rate=0.5),
+        low=_made(MuonAndAdamW, adam_rate=0.5, bf16=True),
+        lr=0.02,
+        decay=0.1,
+    ),
     "transformer": dict(SGD, model=Transformer, samples=175),
     "groups_sgd": dict(SGD, decay=0.05, samples=175, by_name=True),
     "groups_adamw": dict(ADAMW, samples=175, by_name=True),
@@ -262,6 +267,7 @@ def _run(
     schedule=None,
     by_name=False,
     momenta=None,
+    nudge=None,
 ):
     net = model().to(torch.float64)
     _initialise(net, generator)
@@ -272,6 +278,8 @@ def _run(
     tensors = {f"field.{name}": field for name, field in zip(names, fields)}
     tensors[f"field.{label}"] = stored_target
     tensors.update({f"initial.{k}": v.clone() for k, v in net.state_dict().items()})
+    for param in net.parameters() if nudge else []:
+        param.data *= 1 + 2**-20 * uniform(nudge, *param.shape)
     margins = _relu_margin(net)
     weights = [p for p in net.parameters() if p.dim() > 1]
     biases = [p for p in net.parameters() if p.dim() == 1]
@@ -312,21 +320,42 @@ def _run(
     return tensors, min(margins[0], 5 * getattr(optimizer, "margin", math.inf))
 
 
+def _low_distances(tensors, generator, run):
+    """Root mean square distances of `run` in bf16 from these losses and weights, over eight starts
+    that differ by a rounding: a single one may stay twice as near as another."""
+    names = [name for name in tensors if name.startswith("final.")]
+    weights = torch.cat([tensors[name].flatten() for name in names])
+    squares = {"losses": [], "weights": []}
+    for seed in range(8):
+        low, _ = _run(generator.clone_state(), nudge=torch.Generator().manual_seed(seed), **run)
+        ends = torch.cat([low[name].flatten() for name in names])
+        squares["losses"].append((low["losses"] - tensors["losses"]).square().mean())
+        squares["weights"].append((ends - weights).square().mean())
+    rms = {key: math.sqrt(sum(values) / len(values)) for key, values in squares.items()}
+    return {f"{key}_rms_of_bf16": f"{value:.3e}" for key, value in rms.items()}
+
+
 def write(writer, generator):
-    for name, run in RUNS.items():
+    for name, options in RUNS.items():
+        run = {key: value for key, value in options.items() if key != "low"}
         for _ in range(20):
+            twin = generator.clone_state()
             tensors, margin = _run(generator, **run)
             if margin > 5e-5:
                 break
         else:
             raise RuntimeError(f"{name}: every try has a ReLU input near 0")
         settings = {k: v for k, v in run.items() if isinstance(v, (int, float, str))}
+        facts = {}
+        if "low" in options:
+            facts = _low_distances(tensors, twin, {**run, "make": options["low"]})
         writer.save(
             f"run_{name}",
             tensors,
             steps=len(tensors["losses"]),
             relu_margin=f"{margin:.1e}",
             settings=json.dumps(settings, sort_keys=True),
+            **facts,
         )
         losses = tensors["losses"]
         ends = f"{losses[0]:.4f} -> {losses[-1]:.4f}"
