@@ -162,7 +162,7 @@ const OpRegistration kGatherBackward{
      .infer = infer_gather_backward,
      .cost = ops::cost_per_element(1, 2),
      .type_only_from = 2,
-     .doc = "dx[.., k, ..] = sum of dy[.., i, ..] with index[.., i, ..] = k, in order, in fp32."}};
+     .doc = "dx[.., k, ..] = sum of dy[.., i, ..] with index[.., i, ..] = k: fixed order, fp32."}};
 
 const OpRegistration kEmbedding{
     {.name = "embedding",
@@ -190,7 +190,7 @@ const OpRegistration kEmbeddingDweight{
      .cost = ops::cost_per_input_element(1),
      .precision = Precision::LOW,
      .type_only_from = 2,
-     .doc = "dweight[k] = sum of dy[..] with ids[..] = k, in order, in fp32."}};
+     .doc = "dweight[k] = sum of dy[..] with ids[..] = k: fixed order, fp32."}};
 
 const OpRegistration kPosition{{.name = "position_embedding",
                                 .inputs = {"x", "weight"},

@@ -199,8 +199,10 @@ std::vector<OpCase> layout_cases() {
           slice_case("cut_ends", {5, 4}, {{0, -100, 100, 1, 0, 5}}),
           gather_case("last", {4, 7}, {4, 3}, -1, DType::INT64),
           gather_case("repeats", {3, 2, 4}, {3, 9, 4}, 1, DType::INT32),
+          gather_case("many", {2, 5, 3}, {2, 40, 3}, 1, DType::INT64),
           embedding_case("ids", {3, 5}, 7, 6, DType::INT32),
           embedding_case("wide", {67}, 5, 130, DType::INT64),
+          embedding_case("frequent", {300}, 2, 5, DType::INT32),
           position_case("rows", {3, 4, 5}),
           position_case("vector", {5, 7}),
           tokens_case("one", {3, 4, 5}, 1),
@@ -212,8 +214,10 @@ std::vector<OpCase> large_layout_cases() {
           transpose_case("large", {5, 1031, 517}, 1, 2),
           slice_case("large", {7, 1031, 517}, {{1, 5, 1000, 3, 5, 332}, {2, 500, 3, -2, 500, 249}}),
           gather_case("large", {1031, 517}, {1031, 1}, 1, DType::INT32),
+          gather_case("large_lines", {3, 1031, 7}, {3, 9001, 7}, 1, DType::INT64),
           embedding_case("large", {8, 513}, 1009, 130, DType::INT32),
           embedding_case("large_few", {4099}, 3, 65, DType::INT64),
+          embedding_case("large_table", {60011}, 30011, 8, DType::INT32),
           tokens_case("large", {33, 197, 65}, 1)};
 }
 
@@ -222,8 +226,7 @@ namespace {
 Tensor row_of(const Tensor& x, std::int64_t row) {
   const std::int64_t columns = x.shape()[1];
   Tensor y = Tensor::zeros(Shape{1, columns});
-  for (std::int64_t c = 0; c < columns; ++c)
-    y.data<float>()[c] = float(x.at(row * columns + c));
+  for (std::int64_t c = 0; c < columns; ++c) y.data<float>()[c] = float(x.at(row * columns + c));
   return y;
 }
 

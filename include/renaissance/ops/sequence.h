@@ -17,7 +17,7 @@ namespace tr {
 /// @param num_embeddings  rows of weight
 /// @param features        C, columns of weight: ids [N, ...] of int32 or int64 give [N, ..., C]
 /// @param padding_idx     the gradient of this row is 0; -1: none
-/// Parameter weight [num_embeddings, C]. The gradient is dense, fp32, summed in the order of ids. A
+/// Parameter weight [num_embeddings, C]. The gradient is dense, fp32, summed in a fixed order. A
 /// number outside of the rows gives NaN, so that the step is skipped and seen.
 /// Agrees with torch.nn.Embedding, which begins with normal(0, 1).
 inline BluePrint embedding(std::int64_t num_embeddings, std::int64_t features,
