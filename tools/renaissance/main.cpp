@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <signal.h>
 
 #include <cstdio>
 
@@ -63,6 +64,7 @@ int report(const std::exception& error, int code) {
 int main(int argc, char** argv) {
   using namespace tr::command;
   open_standard_streams();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit fails with words, and leaves nothing
   CLI::App app("Trains neural networks from a static description.", "renaissance");
   app.footer(kFooter);
   app.set_version_flag("--version", "renaissance " TR_VERSION);

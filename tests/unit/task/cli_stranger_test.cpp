@@ -188,6 +188,17 @@ TEST_F(Cli, RecipesByNameEvaluateAndPredict) {
   }
 }
 
+TEST_F(Cli, AFileBeyondItsLimitFailsWithWords) {
+  write_mnist_files(folder_.path());
+  const Outcome train = run("train mnist-mlp-plain --epochs 1 --data " + folder_.path() +
+                                " --checkpoint " + folder_.path("run"),
+                            "ulimit -f 400;");  // of 512 or 1024 bytes
+  EXPECT_EQ(train.code, 3);
+  EXPECT_TRUE(contains(train.err, "best_weights.safetensors: cannot be written: File too large"))
+      << train.err;
+  EXPECT_TRUE(fs::is_empty(folder_.path("run")));
+}
+
 TEST_F(Cli, SizesThatDifferBetweenSplitsAreNamed) {
   write_mnist_files(folder_.path());
   folder_.write("r.toml", std::string("train_transforms = [\"RandomCrop(20)\"]\n") + kBare);
