@@ -86,10 +86,12 @@ __global__ void __launch_bounds__(kRowThreads, 2)
     const std::int64_t step = blockDim.y, turn = step * kRows;
     for (std::int64_t r = blockIdx.x * turn + threadIdx.y; r < rows; r += gridDim.x * turn) {
       decltype(f.template load<N>(Place{})) loaded[kRows];
+      // Behind the last row it is read again: a branch before each load would let the compiler
+      // unpack a row before the next one's loads are under way.
 #pragma unroll
       for (int u = 0; u < kRows; ++u) {
-        const std::int64_t row = r + u * step;
-        if (row < rows) loaded[u] = f.template load<N>(Place{row, c, row * channels + c});
+        const std::int64_t row = min(r + u * step, rows - 1);
+        loaded[u] = f.template load<N>(Place{row, c, row * channels + c});
       }
 #pragma unroll
       for (int u = 0; u < kRows; ++u) {
