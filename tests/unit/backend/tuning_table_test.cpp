@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/atomic_file.h"
+#include "core/sha256.h"
 #include "renaissance/core/error.h"
 #include "renaissance/core/log.h"
 
@@ -145,6 +146,17 @@ TEST_F(TuningTableTest, WhatIsNoFileIsToldAsThat) {
   expect_refused("cpu A", "it is a folder");
   table_.save_cache(path_, "cpu A");
   EXPECT_NE(logged_.find("not saved"), std::string::npos) << logged_;
+}
+
+// With a sound checksum: it would be refused only where tables are joined, in the midst of a
+// compile.
+TEST_F(TuningTableTest, AnEntryWithoutAChoiceIsRefused) {
+  Sha256 sha;
+  sha.update(std::string_view("5:cpu A1:k0:"));
+  std::ofstream(path_)
+      << R"({"format": "renaissance-tuning", "version": 2, "environment": "cpu A", )"
+      << R"("entries": {"k": ""}, "measured_us": {}, "checksum": ")" << sha.hex() << "\"}";
+  expect_refused("cpu A", "key 'k' has the choice '', neither may be empty");
 }
 
 TEST_F(TuningTableTest, FolderThatCannotBeWrittenIsLogged) {
