@@ -97,8 +97,8 @@ PeakOfBatches scaled_peaks(const BatchPlan& batches, std::int64_t peak_bytes,
   const std::int64_t more = std::max<std::int64_t>(0, peak_bytes - peak_of(batches));
   const std::int64_t local = batches.local;
   return [=](const BatchPlan& other) {
-    const double ratio = std::max(1.0, double(other.local) / double(local));
-    return peak_of(other) + std::int64_t(std::ceil(double(more) * ratio));
+    return peak_of(other) +
+           std::int64_t(std::ceil(double(more) * double(other.local) / double(local)));
   };
 }
 

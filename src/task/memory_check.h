@@ -31,9 +31,8 @@ using PeakOfBatches = std::function<std::int64_t(const BatchPlan&)>;
 int fitting_cut(const BatchPlan& batches, std::int64_t bytes, const PeakOfBatches& peak_of);
 
 /// Answers for other batches, given that `batches` takes `peak_bytes`: the planner knows engines by
-/// rank alone, and those that were measured may want more room, which grows with a larger local
-/// batch and need not shrink with a smaller one: p(b) + (peak_bytes - p(b0)) * max(1, b / b0),
-/// rounded up, where p(b0) < peak_bytes.
+/// rank alone, and those that were measured may want more room, which grows with the local batch:
+/// p(b) + (peak_bytes - p(b0)) * b / b0, rounded up, where p(b0) < peak_bytes.
 PeakOfBatches scaled_peaks(const BatchPlan& batches, std::int64_t peak_bytes,
                            const PeakOfBatches& peak_of);
 
